@@ -1,0 +1,48 @@
+// Package hookspec is the versioned file that a plan leaves for cdi-hook: what
+// shall be done inside one container's root file system.
+//
+// It reads, writes and checks the file; carrying it out is package hook's job.
+package hookspec
+
+import "io/fs"
+
+// Version is the version this package writes, and the only one it reads.
+const Version = 1
+
+// A File is everything that the hook does for one container. Paths are absolute
+// and clean, inside the container.
+type File struct {
+	Version     int          `json:"version"`
+	Container   string       `json:"container"`      // the container's name, letters, digits, ".", "_", "-"
+	Spec        string       `json:"spec,omitempty"` // SHA-256 of the CDI Spec, hex
+	Owner       Owner        `json:"owner"`          // who owns what the hook makes: the container's root, as the host numbers it
+	MountPoints []MountPoint `json:"mountPoints,omitempty"`
+	Links       []Link       `json:"links,omitempty"`
+	LibraryDirs []string     `json:"libraryDirs,omitempty"`
+	Modes       []Mode       `json:"modes,omitempty"`
+}
+
+// An Owner is a user and group id of the host.
+type Owner struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
+
+// A MountPoint is made before the container starts, so that the container
+// manager need not make it (LXC's own create= follows links of the image).
+type MountPoint struct {
+	Path string `json:"path"`
+	Dir  bool   `json:"dir,omitempty"`
+}
+
+// A Link is a symbolic link; Target is relative to the directory of Path.
+type Link struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`
+}
+
+// A Mode is a change of permission bits, within 0777, below /dev.
+type Mode struct {
+	Path string      `json:"path"`
+	Mode fs.FileMode `json:"mode"`
+}

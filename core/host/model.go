@@ -1,0 +1,155 @@
+// Package host says what a GPU host has, and how one is read.
+//
+// A Model is the facts: PCI functions, GPUs under their four numberings (PCI
+// address, DRM card, NVIDIA minor, NVML index, and the UUID beside them), MIG
+// instances, the driver, device nodes, the layout of the file system. A Root is
+// a view of a machine's files; Discover reads a Root and makes a Model of it.
+// Making files out of a Model, or changing a machine, is for others.
+package host
+
+import (
+	"gpurig/core/device"
+	"gpurig/core/pci"
+)
+
+// A Model is what a host has, flat and explicit: nothing in it is a default to
+// be filled in. It is a value: print it, compare it, store it as JSON.
+//
+// GPUs are ordered by PCI address, platform GPUs first; NVSwitches likewise.
+// Nodes are ordered by path.
+type Model struct {
+	Arch       string        `json:"arch"`   // uname -m: "x86_64", "aarch64"
+	Kernel     string        `json:"kernel"` // uname -r, /proc/sys/kernel/osrelease
+	Cmdline    string        `json:"cmdline,omitempty"`
+	OS         OS            `json:"os"`
+	GPUs       []GPU         `json:"gpus,omitempty"`
+	NVSwitches []PCIFunction `json:"nvswitches,omitempty"`
+	Companions []PCIFunction `json:"companions,omitempty"` // audio, USB and bridge functions beside GPUs
+	Driver     *Driver       `json:"driver,omitempty"`     // NVIDIA's; nil: not loaded
+	Userspace  *Userspace    `json:"userspace,omitempty"`  // NVIDIA's libraries; nil: none installed
+	Tegra      *Tegra        `json:"tegra,omitempty"`
+	Nodes      []device.Node `json:"nodes,omitempty"`  // GPU-related nodes below /dev
+	Majors     []Major       `json:"majors,omitempty"` // lines of /proc/devices that Nodes need, by number then name
+	IOMMU      bool          `json:"iommu,omitempty"`
+}
+
+// An OS is the distribution and how it lays out files.
+type OS struct {
+	ID        string `json:"id"`        // /etc/os-release ID: "ubuntu", "rhel", "nixos", "ubuntu-core"
+	VersionID string `json:"versionID"` // "24.04"
+	MergedUsr bool   `json:"mergedUsr"` // /lib is a link to usr/lib
+}
+
+// A Userspace is NVIDIA's user-space driver: libraries, tools, firmware.
+type Userspace struct {
+	Version    string `json:"version"`              // suffix of libcuda.so.V: "550.163.01"
+	DriverRoot string `json:"driverRoot,omitempty"` // prefix of every driver file: "/var/lib/snapd/hostfs"; empty: "/"
+	LibDir     string `json:"libDir"`               // below DriverRoot, as the loader finds it: "/usr/lib/x86_64-linux-gnu"
+	StorePath  string `json:"storePath,omitempty"`  // where the files really are when LibDir's files are links (Nix)
+	Persist    bool   `json:"persist,omitempty"`    // nvidia-persistenced's socket is there
+	Fabric     bool   `json:"fabric,omitempty"`     // nv-fabricmanager's socket is there
+	MPS        bool   `json:"mps,omitempty"`        // the MPS pipe directory is there
+}
+
+// A PCIFunction is one entry of /sys/bus/pci/devices.
+type PCIFunction struct {
+	BDF        pci.BDF   `json:"bdf"`
+	ID         pci.ID    `json:"id"`
+	Class      pci.Class `json:"class"`
+	Revision   uint8     `json:"revision,omitempty"`
+	Driver     string    `json:"driver,omitempty"` // bound driver: "nvidia", "vfio-pci"; empty: none
+	NUMANode   int       `json:"numaNode"`         // -1: not known
+	IOMMUGroup int       `json:"iommuGroup"`       // -1: none
+	BARs       []BAR     `json:"bars,omitempty"`   // in order of index, without unused ones
+}
+
+// A BAR is one memory or port window. Its address is the machine's affair.
+type BAR struct {
+	Index int    `json:"index"` // line of the sysfs file "resource", from 0
+	Size  uint64 `json:"size"`  // bytes
+	Flags uint64 `json:"flags"` // IORESOURCE_* as sysfs prints them
+}
+
+// A GPU is one graphics processor, whatever its vendor.
+//
+// Card, NVIDIA minor, NVML index and PCI address count independently: never use
+// one for another. Each says -1 where the GPU has none.
+type GPU struct {
+	PCI        *PCIFunction `json:"pci,omitempty"`      // nil: a platform device (Tegra)
+	Platform   string       `json:"platform,omitempty"` // sysfs name of a platform device, "17000000.gpu"
+	Name       string       `json:"name,omitempty"`     // as the driver names it: "NVIDIA A100-SXM4-80GB"
+	UUID       string       `json:"uuid,omitempty"`     // "GPU-…"; Orin's has no prefix
+	Minor      int          `json:"minor"`              // N of /dev/nvidiaN
+	Index      int          `json:"index"`              // NVML's
+	Card       int          `json:"card"`               // N of /dev/dri/cardN
+	Render     int          `json:"render"`             // N of /dev/dri/renderDN, from 128
+	MemoryMiB  uint64       `json:"memoryMiB,omitempty"`
+	ComputeCap string       `json:"computeCap,omitempty"` // "8.0"
+	VBIOS      string       `json:"vbios,omitempty"`
+	MIG        *MIG         `json:"mig,omitempty"` // nil: not capable, or mode off
+}
+
+// A MIG is the state of a GPU whose MIG mode is on.
+type MIG struct {
+	Instances []GPUInstance `json:"instances,omitempty"` // in NVML's order; none: enabled and empty
+}
+
+// A GPUInstance (GI) is a part of a MIG-enabled GPU.
+type GPUInstance struct {
+	ID        int               `json:"id"`        // 0 to 14, from the placement
+	Profile   string            `json:"profile"`   // "3g.40gb", "1g.10gb+me"
+	ProfileID int               `json:"profileID"` // as nvidia-smi mig -lgip prints it
+	Start     int               `json:"start"`     // placement, memory slices
+	Size      int               `json:"size"`
+	MemoryMiB uint64            `json:"memoryMiB"`
+	Compute   []ComputeInstance `json:"compute"`
+}
+
+// A ComputeInstance (CI) is what a MIG device is: one part of a GPU instance.
+type ComputeInstance struct {
+	ID      int    `json:"id"`      // 0 to 7
+	Profile string `json:"profile"` // "3g.40gb", or "1c.3g.40gb" for a part
+	UUID    string `json:"uuid"`    // "MIG-…"
+	Index   int    `json:"index"`   // the MIG device index within its GPU
+}
+
+// A Driver is NVIDIA's kernel driver, loaded.
+type Driver struct {
+	Version string   `json:"version"`        // /sys/module/nvidia/version
+	Open    bool     `json:"open,omitempty"` // the open kernel modules
+	CUDA    string   `json:"cuda,omitempty"` // newest CUDA that NVML reports: "12.4"
+	Modules []string `json:"modules"`        // sorted, sysfs spelling: "nvidia", "nvidia_drm", "nvidia_uvm"
+}
+
+// A Major is one line of /proc/devices.
+type Major struct {
+	Major uint32      `json:"major"`
+	Name  string      `json:"name"`
+	Type  device.Type `json:"type"`
+}
+
+// A Tegra is an SoC with an integrated GPU.
+type Tegra struct {
+	Chip       string   `json:"chip"`          // "tegra234"
+	Model      string   `json:"model"`         // device tree: "NVIDIA Jetson AGX Orin Developer Kit"
+	Compatible []string `json:"compatible"`    // device tree, most specific first
+	Release    string   `json:"release"`       // L4T release: "R36"
+	Revision   string   `json:"revision"`      // "4.0"
+	CSV        []string `json:"csv,omitempty"` // names in host-files-for-container.d, sorted
+}
+
+// NVIDIAGPUs returns the GPUs that NVIDIA's driver runs, in NVML order.
+func (m *Model) NVIDIAGPUs() []GPU {
+	var out []GPU
+	for _, g := range m.GPUs {
+		if g.Index >= 0 {
+			out = append(out, g)
+		}
+	}
+	for i := 1; i < len(out); i++ {
+		for j := i; j > 0 && out[j].Index < out[j-1].Index; j-- {
+			out[j], out[j-1] = out[j-1], out[j]
+		}
+	}
+	return out
+}

@@ -1,0 +1,350 @@
+// Package tree is a file tree in memory that carries what machines are made of:
+// directories, files, symbolic links, device nodes with numbers, sockets, each
+// with mode and owner.
+//
+// A Tree is a host.Root. Other packages offer it as an afero.Fs, as a FUSE
+// mount or as files on disk; package fakehw makes trees out of host models. A
+// Tree is not safe for use while it is being changed.
+package tree
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpurig/core/device"
+	"gpurig/core/host"
+)
+
+// A Tree is a file tree. The zero Tree is not ready: call New.
+type Tree struct{ root *Entry }
+
+var _ host.Root = (*Tree)(nil)
+
+// An Entry is one inode. Fields are for reading; change a tree by its methods.
+type Entry struct {
+	host.Info
+	Data     []byte            // of a regular file
+	Target   string            // of a symbolic link
+	Children map[string]*Entry // of a directory
+}
+
+// New returns a tree that has only its root directory, 0755 root:root.
+func New() *Tree { return &Tree{root: dir(0o755)} }
+
+func dir(perm fs.FileMode) *Entry {
+	return &Entry{Info: host.Info{Mode: fs.ModeDir | perm.Perm()}, Children: map[string]*Entry{}}
+}
+
+// pathError makes the error that the os package would.
+func pathError(op, p string, err error) error { return &fs.PathError{Op: op, Path: p, Err: err} }
+
+// find walks to p. Links in directories are followed; the last component's only
+// if follow.
+func (t *Tree) find(op, p string, follow bool) (*Entry, error) {
+	if !path.IsAbs(p) {
+		return nil, pathError(op, p, syscall.EINVAL)
+	}
+	if e := t.direct(p); e != nil && (!follow || !e.IsLink()) {
+		return e, nil // the common case: no link on the way
+	}
+	var real string
+	var err error
+	if follow {
+		real, err = host.Resolve(direct{t}, p)
+	} else {
+		real, err = host.ResolveDir(direct{t}, p)
+	}
+	if err != nil {
+		for _, known := range []error{fs.ErrNotExist, syscall.ELOOP, syscall.ENOTDIR} {
+			if errors.Is(err, known) {
+				if known == fs.ErrNotExist {
+					known = syscall.ENOENT
+				}
+				return nil, pathError(op, p, known)
+			}
+		}
+		return nil, pathError(op, p, err)
+	}
+	if e := t.direct(real); e != nil {
+		return e, nil
+	}
+	return nil, pathError(op, p, syscall.ENOENT)
+}
+
+// direct walks p without following any link; nil if something is missing.
+func (t *Tree) direct(p string) *Entry {
+	e := t.root
+	for rest := strings.TrimPrefix(path.Clean(p), "/"); rest != ""; {
+		name, tail, _ := strings.Cut(rest, "/")
+		if e = e.Children[name]; e == nil {
+			return nil
+		}
+		rest = tail
+	}
+	return e
+}
+
+// direct is the view that host.Resolve walks with: it never follows a link
+// itself, so resolution does not recurse.
+type direct struct{ t *Tree }
+
+func (d direct) Lstat(p string) (host.Info, error) {
+	e := d.t.direct(p)
+	if e == nil {
+		return host.Info{}, pathError("lstat", p, syscall.ENOENT)
+	}
+	return e.Info, nil
+}
+
+func (d direct) Readlink(p string) (string, error) {
+	e := d.t.direct(p)
+	if e == nil || !e.IsLink() {
+		return "", pathError("readlink", p, syscall.EINVAL)
+	}
+	return e.Target, nil
+}
+
+func (direct) ReadFile(p string) ([]byte, error)  { return nil, pathError("open", p, syscall.ENOSYS) }
+func (direct) ReadDir(p string) ([]string, error) { return nil, pathError("open", p, syscall.ENOSYS) }
+
+// Entry returns what is at p, no link followed in the last component.
+func (t *Tree) Entry(p string) (*Entry, error) { return t.find("lstat", p, false) }
+
+// Lstat is part of host.Root.
+func (t *Tree) Lstat(p string) (host.Info, error) {
+	e, err := t.find("lstat", p, false)
+	if err != nil {
+		return host.Info{}, err
+	}
+	return e.Info, nil
+}
+
+// Readlink is part of host.Root.
+func (t *Tree) Readlink(p string) (string, error) {
+	e, err := t.find("readlink", p, false)
+	if err != nil {
+		return "", err
+	}
+	if !e.IsLink() {
+		return "", pathError("readlink", p, syscall.EINVAL)
+	}
+	return e.Target, nil
+}
+
+// ReadFile is part of host.Root. The bytes are a copy.
+func (t *Tree) ReadFile(p string) ([]byte, error) {
+	e, err := t.find("open", p, true)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case e.Mode.IsDir():
+		return nil, pathError("read", p, syscall.EISDIR)
+	case !e.Mode.IsRegular():
+		return nil, pathError("open", p, syscall.ENXIO)
+	}
+	return slices.Clone(e.Data), nil
+}
+
+// ReadDir is part of host.Root.
+func (t *Tree) ReadDir(p string) ([]string, error) {
+	e, err := t.find("open", p, true)
+	if err != nil {
+		return nil, err
+	}
+	if !e.Mode.IsDir() {
+		return nil, pathError("readdirent", p, syscall.ENOTDIR)
+	}
+	return slices.Sorted(maps.Keys(e.Children)), nil
+}
+
+// put places e at p. Missing parents are made, 0755 root:root; links on the way
+// are followed. What was at p is replaced, except that a directory stays one
+// with its children when e is a directory too.
+func (t *Tree) put(op, p string, e *Entry) error {
+	p = path.Clean(p)
+	if !path.IsAbs(p) {
+		return pathError(op, p, syscall.EINVAL)
+	}
+	if p == "/" {
+		if !e.Mode.IsDir() {
+			return pathError(op, p, syscall.EISDIR)
+		}
+		t.root.Info = e.Info
+		return nil
+	}
+	parent, err := t.parent(op, path.Dir(p))
+	if err != nil {
+		return err
+	}
+	name := path.Base(p)
+	if old := parent.Children[name]; old != nil && old.Mode.IsDir() {
+		if !e.Mode.IsDir() {
+			return pathError(op, p, syscall.EISDIR)
+		}
+		old.Info = e.Info
+		return nil
+	}
+	parent.Children[name] = e
+	return nil
+}
+
+// parent returns the directory p, making what is missing.
+func (t *Tree) parent(op, p string) (*Entry, error) {
+	if e, err := t.find(op, p, true); err == nil {
+		if !e.Mode.IsDir() {
+			return nil, pathError(op, p, syscall.ENOTDIR)
+		}
+		return e, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if e := t.direct(p); e != nil {
+		return nil, pathError(op, p, syscall.ENOENT) // a dangling link
+	}
+	up, err := t.parent(op, path.Dir(p))
+	if err != nil {
+		return nil, err
+	}
+	e := dir(0o755)
+	up.Children[path.Base(p)] = e
+	return e, nil
+}
+
+// Mkdir makes the directory p and its parents.
+func (t *Tree) Mkdir(p string, perm fs.FileMode) error { return t.put("mkdir", p, dir(perm)) }
+
+// WriteFile makes the regular file p. A link at p is replaced, not followed.
+// The tree keeps data: do not change it afterwards.
+func (t *Tree) WriteFile(p string, data []byte, perm fs.FileMode) error {
+	return t.put("write", p, &Entry{Info: host.Info{Mode: perm.Perm(), Size: int64(len(data))}, Data: data})
+}
+
+// Symlink makes the link p. Its target is stored as given.
+func (t *Tree) Symlink(p, target string) error {
+	return t.put("symlink", p, &Entry{Info: host.Info{Mode: fs.ModeSymlink | 0o777, Size: int64(len(target))}, Target: target})
+}
+
+// Mknod makes a device node.
+func (t *Tree) Mknod(n device.Node) error {
+	mode := n.Mode.Perm() | fs.ModeDevice
+	if n.Type == device.Char {
+		mode |= fs.ModeCharDevice
+	}
+	return t.put("mknod", n.Path, &Entry{Info: host.Info{Mode: mode, UID: n.UID, GID: n.GID, Num: n.Num}})
+}
+
+// Socket makes a socket, Fifo a named pipe.
+func (t *Tree) Socket(p string, perm fs.FileMode) error {
+	return t.put("mknod", p, &Entry{Info: host.Info{Mode: fs.ModeSocket | perm.Perm()}})
+}
+
+// Fifo makes a named pipe.
+func (t *Tree) Fifo(p string, perm fs.FileMode) error {
+	return t.put("mknod", p, &Entry{Info: host.Info{Mode: fs.ModeNamedPipe | perm.Perm()}})
+}
+
+// Chown changes the owner of p, no link followed.
+func (t *Tree) Chown(p string, uid, gid uint32) error {
+	e, err := t.find("lchown", p, false)
+	if err == nil {
+		e.UID, e.GID = uid, gid
+	}
+	return err
+}
+
+// Chmod changes the permission bits of p, links followed.
+func (t *Tree) Chmod(p string, perm fs.FileMode) error {
+	e, err := t.find("chmod", p, true)
+	if err == nil {
+		e.Mode = e.Mode.Type() | perm.Perm()
+	}
+	return err
+}
+
+// Remove removes p and all below it, no link followed. A missing p is an error.
+func (t *Tree) Remove(p string) error {
+	p = path.Clean(p)
+	if p == "/" {
+		return pathError("remove", p, syscall.EBUSY)
+	}
+	parent, err := t.find("remove", path.Dir(p), true)
+	if err != nil {
+		return err
+	}
+	if _, ok := parent.Children[path.Base(p)]; !ok {
+		return pathError("remove", p, syscall.ENOENT)
+	}
+	delete(parent.Children, path.Base(p))
+	return nil
+}
+
+// Walk calls f for every path in lexical order, a directory before what is in
+// it, the root first. It stops at the first error.
+func (t *Tree) Walk(f func(p string, e *Entry) error) error { return walk("/", t.root, f) }
+
+func walk(p string, e *Entry, f func(string, *Entry) error) error {
+	if err := f(p, e); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+		if err := walk(path.Join(p, name), e.Children[name], f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clone returns a tree of its own. File contents are shared, which is safe:
+// WriteFile replaces, it never changes bytes.
+func (t *Tree) Clone() *Tree { return &Tree{root: clone(t.root)} }
+
+func clone(e *Entry) *Entry {
+	c := *e
+	if e.Children != nil {
+		c.Children = make(map[string]*Entry, len(e.Children))
+		for name, child := range e.Children {
+			c.Children[name] = clone(child)
+		}
+	}
+	return &c
+}
+
+// Sum returns a digest (SHA-256, hex) of everything in the tree: paths, types,
+// modes, owners, numbers, contents, link targets.
+func (t *Tree) Sum() string {
+	h := sha256.New()
+	// Walk stops only at an error of f, and this f has none.
+	_ = t.Walk(func(p string, e *Entry) error {
+		fmt.Fprintf(h, "%q %o %d %d %s %q %d\n", p, uint32(e.Mode), e.UID, e.GID, e.Num, e.Target, len(e.Data))
+		h.Write(e.Data)
+		return nil
+	})
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Nodes returns the device nodes below p, by path.
+func (t *Tree) Nodes(p string) []device.Node {
+	top, err := t.find("open", p, true)
+	if err != nil {
+		return nil
+	}
+	var out []device.Node
+	_ = walk(p, top, func(at string, e *Entry) error {
+		if e.IsDevice() {
+			out = append(out, device.Node{Path: at, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID})
+		}
+		return nil
+	})
+	slices.SortFunc(out, func(a, b device.Node) int { return cmp.Compare(a.Path, b.Path) })
+	return out
+}

@@ -1,0 +1,85 @@
+// Package reports has the report of a run, its renderers, the comparison of two
+// reports, and the merging of shards. The report is data first: every renderer
+// reads a Report and nothing else.
+package reports
+
+import "time"
+
+// Schema is the version of the JSON form.
+const Schema = 1
+
+// A Report is one run of gpurig.
+type Report struct {
+	Schema   int       `json:"schema"`
+	Tool     string    `json:"tool"` // "gpurig v0.1.0"
+	Started  time.Time `json:"started"`
+	Machine  Machine   `json:"machine"`
+	Shard    string    `json:"shard,omitempty"` // "2/5"
+	Complete bool      `json:"complete"`        // false: the run was cut short
+	Totals   Totals    `json:"totals"`
+	Results  []Result  `json:"results"` // by scenario, variant, target
+}
+
+// A Machine is where the run took place.
+type Machine struct {
+	OS       string            `json:"os"`
+	Kernel   string            `json:"kernel"`
+	Arch     string            `json:"arch"`
+	CPUs     int               `json:"cpus"`
+	Versions map[string]string `json:"versions,omitempty"` // "go", "lxc", "nvidia-container-toolkit", …
+}
+
+// Totals count results by verdict. They add up to len(Results).
+type Totals struct {
+	Pass   int `json:"pass"`
+	Fail   int `json:"fail"`
+	Broken int `json:"broken"`
+	Skip   int `json:"skip"`
+}
+
+// A Verdict is one of four. Broken is never folded into fail.
+type Verdict string
+
+// The four verdicts.
+const (
+	Pass   Verdict = "pass"
+	Fail   Verdict = "fail"   // the product is wrong
+	Broken Verdict = "broken" // we could not judge
+	Skip   Verdict = "skip"   // this machine cannot, and why
+)
+
+// A Result is one scenario, in one variant of its matrix, on one target.
+type Result struct {
+	Scenario   string            `json:"scenario"`          // path below the scenarios folder, without ".yaml": "mig/one-of-two"
+	Title      string            `json:"title"`             // its first comment
+	Variant    map[string]string `json:"variant,omitempty"` // matrix keys: {"cgroup": "v2"}
+	Host       string            `json:"host"`              // profile
+	Target     string            `json:"target"`            // "sim", "lxc", …
+	Labels     []string          `json:"labels,omitempty"`
+	Verdict    Verdict           `json:"verdict"`
+	Reason     string            `json:"reason,omitempty"` // why it is skip or broken
+	DurationMS float64           `json:"duration_ms"`
+	Findings   []Finding         `json:"findings,omitempty"`
+	Stations   Stations          `json:"stations"`
+}
+
+// A Finding is one thing that is not as expected. A failed result has at least
+// one; a passed one has none.
+type Finding struct {
+	Station   string `json:"station"` // first station of the path that differs: "spec", "plan", "configuration", "mounts", "inside", "across"
+	Container string `json:"container,omitempty"`
+	Step      string `json:"step,omitempty"` // "2: restart c1"
+	What      string `json:"what"`           // the thing: "/dev/nvidia-uvm"
+	Want      string `json:"want"`
+	Got       string `json:"got"`
+	Next      string `json:"next,omitempty"` // what to look at next, one sentence
+}
+
+// Stations are digests (SHA-256, hex, 12 characters) of the values along the
+// path, so that two reports tell what changed between them.
+type Stations struct {
+	Host string            `json:"host,omitempty"`
+	Spec string            `json:"spec,omitempty"`
+	Plan map[string]string `json:"plan,omitempty"` // by container
+	Seen map[string]string `json:"seen,omitempty"` // by container
+}

@@ -1,0 +1,88 @@
+// Package observe says what a container sees: device nodes and whether they
+// open, mounts, links, libraries by SONAME, environment, groups.
+//
+// Look does the looking through a View. The probe, which runs inside a real
+// container, has a View of the real file system; the simulation has one of its
+// own. Both therefore make the same Observation, and one judge reads it.
+package observe
+
+import (
+	"io/fs"
+
+	"gpurig/core/device"
+)
+
+// An Observation is what was seen. Slices are ordered by path or name.
+type Observation struct {
+	Nodes     []Node    `json:"nodes,omitempty"`
+	Mounts    []Mount   `json:"mounts,omitempty"`
+	Links     []Link    `json:"links,omitempty"`
+	Files     []File    `json:"files,omitempty"` // what is at Request.Paths and is neither node nor link
+	Libraries []Library `json:"libraries,omitempty"`
+	Env       []string  `json:"env,omitempty"` // "NAME=value", sorted; without those that every container has
+	Groups    []uint32  `json:"groups,omitempty"`
+}
+
+// An Access is what came of opening a device node.
+type Access string
+
+// The answers of open(2), and what they mean. A node whose driver is absent
+// opens with ENXIO when the device cgroup permits it.
+const (
+	Allowed Access = "allowed" // opened, or ENXIO, or ENODEV
+	Denied  Access = "denied"  // EPERM: the device cgroup forbids it
+	NoMode  Access = "no-mode" // EACCES: owner and mode forbid it
+	Nodev   Access = "nodev"   // EACCES as root: the mount has nodev
+)
+
+// A Node is a device node below /dev that not every container has.
+type Node struct {
+	Path string      `json:"path"`
+	Type device.Type `json:"type"`
+	Num  device.Num  `json:"number"`
+	Mode fs.FileMode `json:"mode"`
+	UID  uint32      `json:"uid"` // as the container sees it
+	GID  uint32      `json:"gid"`
+	Open Access      `json:"open"` // read-write open as the container's first process
+}
+
+// A Mount is one line of mountinfo that the plan, or something else, added to a
+// bare container. The source is named by what it shows, not by host path.
+type Mount struct {
+	Target  string   `json:"target"`
+	Type    string   `json:"type"`    // "file", "dir", "socket", "char", "block"
+	Options []string `json:"options"` // of ro, rw, nosuid, nodev, noexec; sorted
+}
+
+// A Link is a symbolic link in one of the places that were looked at.
+type Link struct {
+	Path   string `json:"path"`
+	Target string `json:"target"`          // its text
+	Final  string `json:"final,omitempty"` // where it ends inside the container; empty: dangling
+}
+
+// A File is a regular file, directory or socket.
+type File struct {
+	Path string      `json:"path"`
+	Type string      `json:"type"` // "file", "dir", "socket", "fifo", "absent"
+	Size int64       `json:"size"`
+	Mode fs.FileMode `json:"mode"`
+	UID  uint32      `json:"uid"`
+	GID  uint32      `json:"gid"`
+}
+
+// A Library is what the container's own loader finds for one SONAME.
+type Library struct {
+	SONAME string `json:"soname"`
+	Path   string `json:"path,omitempty"`  // as the loader would open it; empty: not found
+	Final  string `json:"final,omitempty"` // after links: ".../libcuda.so.550.163.01"
+	Via    string `json:"via,omitempty"`   // "ld.so.cache", "musl path file", "default folders"
+}
+
+// A Request says where to look. The zero Request looks at nodes, mounts,
+// environment and groups only.
+type Request struct {
+	Dirs    []string `json:"dirs,omitempty"`    // folders whose links are listed, not below
+	Paths   []string `json:"paths,omitempty"`   // single paths
+	SONAMEs []string `json:"sonames,omitempty"` // libraries to resolve
+}

@@ -1,0 +1,81 @@
+// Package target is where containers are made: simulated, in real LXC, and so
+// on. A target carries out a plan and says what the container sees; it judges
+// nothing.
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gpurig/core/host"
+	"gpurig/core/plan"
+	"gpurig/runner/observe"
+)
+
+// A Target makes containers.
+type Target interface {
+	Name() string // "sim", "lxc"
+
+	// Can says whether this machine can make such a container; the error is a
+	// *CannotError with the reason, shown in the report as a skip.
+	Can(ctx context.Context, c Config) error
+
+	// Create makes a container that is not running. Remove must be called,
+	// also after a later error.
+	Create(ctx context.Context, c Config) (Container, error)
+
+	// Close removes whatever all containers of this target share.
+	Close(ctx context.Context) error
+}
+
+// A Config is what a container is made of.
+type Config struct {
+	Name   string       // letters, digits, "-"
+	Image  string       // of package image: "glibc", "musl", "none", …
+	Cgroup string       // "v1" or "v2"
+	IDMap  []plan.IDMap // empty: privileged
+}
+
+// A Container has a root file system that outlives its runs.
+type Container interface {
+	// Start carries out p on h and starts the container. h is the host as it is
+	// now: sources of the plan are paths of its tree.
+	Start(ctx context.Context, h Host, p plan.Plan) error
+	// Plug carries out p, the plan with one more device, on the running container.
+	Plug(ctx context.Context, h Host, p plan.Plan) error
+	// Unplug makes the running container fit p, the plan with a device less.
+	Unplug(ctx context.Context, h Host, p plan.Plan) error
+	// Observe looks at the running container.
+	Observe(ctx context.Context, r observe.Request) (observe.Observation, error)
+	// Stop stops it in good order; Crash as by power loss: no clean-up runs.
+	Stop(ctx context.Context) error
+	Crash(ctx context.Context) error
+	Running() bool
+	// Configuration is what the target was last given, as text a person can
+	// read: the lxc.* lines, the JSON of an instance.
+	Configuration() string
+	// Remove removes it and everything of it, running or not. Twice is once.
+	Remove(ctx context.Context) error
+}
+
+// A Host is the machine that plans are carried out on.
+type Host struct {
+	Root host.Root
+	// Sum identifies the content: equal sums, equal trees. A target that needs
+	// real files keeps one copy for each.
+	Sum string
+}
+
+// A CannotError says why a target cannot do what a scenario asks for here.
+type CannotError struct {
+	Target string
+	Why    string // "needs root"
+	Hint   string // what would make it able, one sentence
+}
+
+func (e *CannotError) Error() string { return fmt.Sprintf("target %s: %s", e.Target, e.Why) }
+
+// ErrBroken marks a fault of the harness or the machine, not of the product:
+// the verdict is broken.
+var ErrBroken = errors.New("could not be judged")

@@ -1,0 +1,167 @@
+// Package scenarios has the scenario files, by area, their types, and Load.
+//
+// A scenario names a host, changes to it, containers with GPU devices, steps,
+// and what shall come of them. One idea a file; its first comment is a sentence
+// that is true when it passes. Running one is package runner's job.
+package scenarios
+
+// A Scenario is one file. Names are paths below the scenarios folder without
+// ".yaml": "mig/one-of-two".
+type Scenario struct {
+	Name  string `yaml:"-" json:"name"`
+	File  string `yaml:"-" json:"file"`
+	Title string `yaml:"-" json:"title"` // the first comment
+
+	Host       string               `yaml:"host" json:"host"`                           // profile name, or a path to a profile or capture file
+	Driver     string               `yaml:"driver,omitempty" json:"driver,omitempty"`   // driver version or branch in place of the profile's: "550"
+	Changes    []Change             `yaml:"changes,omitempty" json:"changes,omitempty"` // to the host, before the first step
+	Specs      map[string]string    `yaml:"specs,omitempty" json:"specs,omitempty"`     // CDI Spec files put on the host, by absolute path: "/etc/cdi/vendor.yaml"
+	Labels     []string             `yaml:"labels,omitempty" json:"labels,omitempty"`
+	Bug        string               `yaml:"bug,omitempty" json:"bug,omitempty"`         // the reported bug that it keeps fixed: "usrmerge-self-link"
+	Twin       string               `yaml:"twin,omitempty" json:"twin,omitempty"`       // the scenario that this one is the negative twin of
+	Targets    []string             `yaml:"targets,omitempty" json:"targets,omitempty"` // where it can run; empty: everywhere
+	Matrix     Matrix               `yaml:"matrix,omitempty" json:"matrix,omitzero"`
+	Containers map[string]Container `yaml:"containers" json:"containers"`
+	Steps      []Step               `yaml:"steps,omitempty" json:"steps,omitempty"`   // none: start every container, by name
+	Expect     map[string]Expect    `yaml:"expect,omitempty" json:"expect,omitempty"` // by container, judged after the last step
+}
+
+// A Matrix expands one file to the product of its lists. An empty list is not
+// a dimension.
+type Matrix struct {
+	Host   []string `yaml:"host,omitempty" json:"host,omitempty"`
+	Driver []string `yaml:"driver,omitempty" json:"driver,omitempty"`
+	Cgroup []string `yaml:"cgroup,omitempty" json:"cgroup,omitempty"` // "v1", "v2"
+	IDMap  []string `yaml:"idmap,omitempty" json:"idmap,omitempty"`   // "none" (privileged), "default" (0 to 100000, 65536 ids)
+	Image  []string `yaml:"image,omitempty" json:"image,omitempty"`
+}
+
+// A Container is what the scenario starts.
+type Container struct {
+	Image   string            `yaml:"image,omitempty" json:"image,omitempty"` // "glibc" (default), "glibc-unmerged", "musl", "none", …
+	Cgroup  string            `yaml:"cgroup,omitempty" json:"cgroup,omitempty"`
+	IDMap   string            `yaml:"idmap,omitempty" json:"idmap,omitempty"`
+	Strict  bool              `yaml:"strict,omitempty" json:"strict,omitempty"`
+	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine: only what is refused for one can be asked
+	Devices map[string]Device `yaml:"devices" json:"devices"`
+}
+
+// A Device is the options of one GPU device, as LXD names them. Values are
+// texts, as a user would give them, so that wrong ones can be written.
+type Device struct {
+	GPUType   string `yaml:"gputype,omitempty" json:"gputype,omitempty"`
+	ID        string `yaml:"id,omitempty" json:"id,omitempty"`
+	PCI       string `yaml:"pci,omitempty" json:"pci,omitempty"`
+	VendorID  string `yaml:"vendorid,omitempty" json:"vendorid,omitempty"`
+	ProductID string `yaml:"productid,omitempty" json:"productid,omitempty"`
+	MIGGI     string `yaml:"mig.gi,omitempty" json:"mig.gi,omitempty"`
+	MIGCI     string `yaml:"mig.ci,omitempty" json:"mig.ci,omitempty"`
+	MIGUUID   string `yaml:"mig.uuid,omitempty" json:"mig.uuid,omitempty"`
+	MDev      string `yaml:"mdev,omitempty" json:"mdev,omitempty"`
+	UID       string `yaml:"uid,omitempty" json:"uid,omitempty"`
+	GID       string `yaml:"gid,omitempty" json:"gid,omitempty"`
+	Mode      string `yaml:"mode,omitempty" json:"mode,omitempty"`
+}
+
+// A Change is one change to a host. Exactly one field is set.
+type Change struct {
+	Driver      string            `yaml:"driver,omitempty" json:"driver,omitempty"`           // upgrade or downgrade, kernel and user space
+	DriverUser  string            `yaml:"driver-user,omitempty" json:"driver-user,omitempty"` // user space only: a half-finished upgrade
+	Unload      bool              `yaml:"unload,omitempty" json:"unload,omitempty"`           // the NVIDIA modules are gone, nodes too
+	Majors      map[string]uint32 `yaml:"majors,omitempty" json:"majors,omitempty"`           // new dynamic majors, nodes follow: {nvidia-uvm: 511}
+	MIG         *MIGChange        `yaml:"mig,omitempty" json:"mig,omitempty"`                 // re-partition
+	RemoveNodes []string          `yaml:"remove-nodes,omitempty" json:"remove-nodes,omitempty"`
+	Nodes       []NodeChange      `yaml:"nodes,omitempty" json:"nodes,omitempty"`           // owner, mode or number of nodes
+	Remove      []string          `yaml:"remove,omitempty" json:"remove,omitempty"`         // paths
+	Files       map[string]string `yaml:"files,omitempty" json:"files,omitempty"`           // contents by path
+	Links       map[string]string `yaml:"links,omitempty" json:"links,omitempty"`           // targets by path
+	RemoveGPU   *int              `yaml:"remove-gpu,omitempty" json:"remove-gpu,omitempty"` // by NVML index: gone from PCI
+	Minors      map[int]int       `yaml:"minors,omitempty" json:"minors,omitempty"`         // NVIDIA minor by NVML index
+}
+
+// A MIGChange gives one GPU, by NVML index, a new geometry. Profiles as
+// nvidia-smi names them; none: enabled and empty; Off: MIG mode off.
+type MIGChange struct {
+	GPU      int      `yaml:"gpu" json:"gpu"`
+	Profiles []string `yaml:"profiles,omitempty" json:"profiles,omitempty"`
+	Off      bool     `yaml:"off,omitempty" json:"off,omitempty"`
+}
+
+// A NodeChange changes one node, or makes it.
+type NodeChange struct {
+	Path   string  `yaml:"path" json:"path"`
+	Number string  `yaml:"number,omitempty" json:"number,omitempty"` // "195:0"
+	Mode   string  `yaml:"mode,omitempty" json:"mode,omitempty"`     // octal, "0660"
+	UID    *uint32 `yaml:"uid,omitempty" json:"uid,omitempty"`
+	GID    *uint32 `yaml:"gid,omitempty" json:"gid,omitempty"`
+}
+
+// A Step is one thing that happens. Exactly one field is set.
+type Step struct {
+	Start   string            `yaml:"start,omitempty" json:"start,omitempty"`
+	Stop    string            `yaml:"stop,omitempty" json:"stop,omitempty"`
+	Restart string            `yaml:"restart,omitempty" json:"restart,omitempty"`
+	Plug    *Plug             `yaml:"plug,omitempty" json:"plug,omitempty"`     // into a running container
+	Unplug  *Plug             `yaml:"unplug,omitempty" json:"unplug,omitempty"` // from a running container
+	Reboot  bool              `yaml:"reboot,omitempty" json:"reboot,omitempty"` // the host: containers down, /run and lazily made nodes gone
+	Crash   bool              `yaml:"crash,omitempty" json:"crash,omitempty"`   // power loss: as reboot, but no clean-up of containers ran
+	Change  *Change           `yaml:"change,omitempty" json:"change,omitempty"` // to the host, while it runs
+	Expect  map[string]Expect `yaml:"expect,omitempty" json:"expect,omitempty"` // judged here
+}
+
+// A Plug names a device of a container; in "plug" Device gives its options.
+type Plug struct {
+	Container string `yaml:"container" json:"container"`
+	Name      string `yaml:"name" json:"name"`
+	Device    Device `yaml:"device,omitempty" json:"device,omitzero"`
+}
+
+// An Expect is what shall be true of one container. Absent parts are not
+// judged, except that a scenario which expects no refusal fails on one.
+type Expect struct {
+	// Refused: the last start or plug of this container was refused, for this
+	// reason: a word of the product's list (`gpurig explain --reasons` prints it).
+	Refused string `yaml:"refused,omitempty" json:"refused,omitempty"`
+	// Says are texts that the refusal (or a warning) must have.
+	Says []string `yaml:"says,omitempty" json:"says,omitempty"`
+	// Warns are reasons of warnings that must have been given.
+	Warns []string `yaml:"warns,omitempty" json:"warns,omitempty"`
+	// Noted are edits reported as not applied, by reason.
+	Noted []string `yaml:"noted,omitempty" json:"noted,omitempty"`
+
+	// What the container sees.
+	Nodes     map[string]NodeExpect `yaml:"nodes,omitempty" json:"nodes,omitempty"`
+	OnlyNodes []string              `yaml:"only-nodes,omitempty" json:"only-nodes,omitempty"` // exactly these, patterns allowed
+	Absent    []string              `yaml:"absent,omitempty" json:"absent,omitempty"`         // nothing there, patterns allowed
+	Links     map[string]string     `yaml:"links,omitempty" json:"links,omitempty"`           // text of the link
+	Resolves  map[string]string     `yaml:"resolves,omitempty" json:"resolves,omitempty"`     // where a path ends
+	Mounts    map[string]string     `yaml:"mounts,omitempty" json:"mounts,omitempty"`         // options that must be on, "ro,nosuid,nodev"; "" for any
+	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to driver version; "none": not found
+	Env       map[string]string     `yaml:"env,omitempty" json:"env,omitempty"`
+	Groups    []uint32              `yaml:"groups,omitempty" json:"groups,omitempty"`
+	Running   *bool                 `yaml:"running,omitempty" json:"running,omitempty"`
+
+	// What is planned.
+	Plan PlanExpect `yaml:"plan,omitempty" json:"plan,omitzero"`
+}
+
+// A NodeExpect is what shall be true of one device node; empty fields are not
+// judged.
+type NodeExpect struct {
+	Number string  `yaml:"number,omitempty" json:"number,omitempty"` // "195:0"
+	Type   string  `yaml:"type,omitempty" json:"type,omitempty"`
+	Mode   string  `yaml:"mode,omitempty" json:"mode,omitempty"` // octal
+	UID    *uint32 `yaml:"uid,omitempty" json:"uid,omitempty"`
+	GID    *uint32 `yaml:"gid,omitempty" json:"gid,omitempty"`
+	Open   string  `yaml:"open,omitempty" json:"open,omitempty"` // "allowed", "denied", "no-mode"
+}
+
+// A PlanExpect is what shall be true of the plan.
+type PlanExpect struct {
+	Devices []string          `yaml:"devices,omitempty" json:"devices,omitempty"` // exactly these
+	Links   map[string]string `yaml:"links,omitempty" json:"links,omitempty"`
+	Mounts  map[string]string `yaml:"mounts,omitempty" json:"mounts,omitempty"`     // source by target
+	Folders []string          `yaml:"folders,omitempty" json:"folders,omitempty"`   // exactly these library folders
+	Lines   []string          `yaml:"lines,omitempty" json:"lines,omitempty"`       // lines that the lxc configuration must have
+	NoLines []string          `yaml:"no-lines,omitempty" json:"no-lines,omitempty"` // patterns that no line may match
+}
