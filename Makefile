@@ -1,0 +1,53 @@
+# gpurig: make lists its targets; make scenarios and make test are all the set-up there is.
+
+GO      ?= go
+BIN     := bin
+OUT     := out
+GOFLAGS += -trimpath
+# go-nvml's C prototypes are marked deprecated by its own header; the warnings are not ours to mend.
+export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build gpurig, cdi-hook and the probe into bin/
+	@mkdir -p $(BIN)
+	$(GO) build $(GOFLAGS) -o $(BIN)/gpurig ./cmd/gpurig
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
+
+scenarios: build ## run every scenario: simulated, and in real LXC where this machine can
+	@packaging/need.sh lxc || true
+	@mkdir -p $(OUT)
+	$(BIN)/gpurig run --target auto --report $(OUT)/report.json --report $(OUT)/report.xml --report $(OUT)/report.md
+
+test: build ## run the tests; installs what they need when it may
+	@packaging/need.sh lxc || true
+	$(GO) test ./...
+
+test-lxc: build ## run the tests that start real containers; a skip is a failure here
+	@packaging/need.sh lxc
+	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
+
+bench: build ## run the benchmarks, ours and the peers' side by side
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: ## gofmt, vet, import directions
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
+	$(GO) vet ./...
+
+golden: ## rewrite the golden files; review the difference
+	GPURIG_UPDATE_GOLDEN=1 $(GO) test $$(grep -rl 'gpurig/fixtures/golden' --include='*_test.go' . | xargs -n1 dirname | sort -u)
+
+FUZZTIME ?= 10s
+fuzz: ## fuzz every parser, FUZZTIME each (10s)
+	@packaging/fuzz.sh $(FUZZTIME)
+
+check: lint test scenarios test-lxc ## what CI runs
+
+clean: ## remove what was built
+	rm -rf $(BIN) $(OUT)
+
+.PHONY: help build scenarios test test-lxc bench lint golden fuzz check clean

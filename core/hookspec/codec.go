@@ -1,0 +1,220 @@
+package hookspec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of one file. They bound the hook's work, whatever wrote the file.
+const (
+	MaxBytes   = 1 << 20
+	MaxEntries = 10_000 // links, mount points or modes
+	MaxFolders = 256
+	MaxPath    = 4095
+	maxName    = 255
+)
+
+// ErrVersion marks a file of a version that this package does not read.
+var ErrVersion = errors.New("another version of the hook file")
+
+// A FieldError says which field of a hook file is wrong, and why.
+type FieldError struct {
+	Field string // "links[3].path"
+	Why   string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("hook file: %s: %s", e.Field, e.Why) }
+
+// Parse reads a hook file: one JSON object, no unknown field, at most MaxBytes,
+// and everything in it within the rules of Validate.
+func Parse(data []byte) (File, error) {
+	if len(data) > MaxBytes {
+		return File{}, fmt.Errorf("hook file: larger than %d bytes", MaxBytes)
+	}
+	var head struct {
+		Version *int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return File{}, fmt.Errorf("hook file: not JSON: %w", err)
+	}
+	if head.Version == nil || *head.Version != Version {
+		got := "none"
+		if head.Version != nil {
+			got = fmt.Sprint(*head.Version)
+		}
+		return File{}, fmt.Errorf("hook file has version %s, this cdi-hook reads version %d: %w", got, Version, ErrVersion)
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var f File
+	if err := dec.Decode(&f); err != nil {
+		return File{}, fmt.Errorf("hook file: %w", err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return File{}, errors.New("hook file: text after the JSON object")
+	}
+	if err := f.Validate(); err != nil {
+		return File{}, err
+	}
+	return f, nil
+}
+
+// Marshal returns the file as indented JSON with a final line break: equal
+// files, equal bytes.
+func (f File) Marshal() ([]byte, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	data, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("hook file: %w", err)
+	}
+	return append(data, '\n'), nil
+}
+
+// Validate reports every field that the hook would refuse, joined.
+func (f File) Validate() error {
+	var errs []error
+	bad := func(field, why string) { errs = append(errs, &FieldError{Field: field, Why: why}) }
+	check := func(field, why string) {
+		if why != "" {
+			bad(field, why)
+		}
+	}
+	if f.Version != Version {
+		bad("version", fmt.Sprintf("is %d, want %d", f.Version, Version))
+	}
+	check("container", nameProblem(f.Container))
+	if len(f.MountPoints) > MaxEntries || len(f.Links) > MaxEntries || len(f.Modes) > MaxEntries {
+		bad("file", fmt.Sprintf("more than %d entries of one kind", MaxEntries))
+		return errors.Join(errs...)
+	}
+	if len(f.LibraryDirs) > MaxFolders {
+		bad("libraryDirs", fmt.Sprintf("more than %d folders", MaxFolders))
+	}
+	points := map[string]bool{}
+	for i, m := range f.MountPoints {
+		field := fmt.Sprintf("mountPoints[%d].path", i)
+		check(field, PathProblem(m.Path))
+		if points[m.Path] {
+			bad(field, fmt.Sprintf("%q is there twice", m.Path))
+		}
+		points[m.Path] = true
+	}
+	links := map[string]bool{}
+	for i, l := range f.Links {
+		field := fmt.Sprintf("links[%d]", i)
+		check(field+".path", PathProblem(l.Path))
+		check(field+".target", TargetProblem(l.Target))
+		if links[l.Path] {
+			bad(field+".path", fmt.Sprintf("%q is there twice", l.Path))
+		}
+		if points[l.Path] {
+			bad(field+".path", fmt.Sprintf("%q is a mount point too", l.Path))
+		}
+		links[l.Path] = true
+	}
+	for i, d := range f.LibraryDirs {
+		field := fmt.Sprintf("libraryDirs[%d]", i)
+		check(field, PathProblem(d))
+		check(field, FolderProblem(d))
+	}
+	for i, m := range f.Modes {
+		field := fmt.Sprintf("modes[%d]", i)
+		check(field+".path", PathProblem(m.Path))
+		if !strings.HasPrefix(m.Path, "/dev/") {
+			bad(field+".path", fmt.Sprintf("%q is not below /dev", m.Path))
+		}
+		if m.Mode&^0o777 != 0 {
+			bad(field+".mode", fmt.Sprintf("%#o has more than permission bits", uint32(m.Mode)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// PathProblem says what is wrong with a path inside a container; empty: nothing.
+// A path is absolute, clean, not "/", printable UTF-8, and within the kernel's
+// lengths.
+func PathProblem(p string) string {
+	switch {
+	case p == "" || p[0] != '/':
+		return fmt.Sprintf("%q is not an absolute path", cut(p))
+	case p == "/":
+		return "the root itself cannot be meant"
+	case len(p) > MaxPath:
+		return fmt.Sprintf("longer than %d bytes", MaxPath)
+	case path.Clean(p) != p:
+		return fmt.Sprintf("%q is not clean: write %q", cut(p), cut(path.Clean(p)))
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if len(part) > maxName {
+			return fmt.Sprintf("a name in it is longer than %d bytes", maxName)
+		}
+	}
+	return textProblem(p)
+}
+
+// TargetProblem says what is wrong with the text of a link; empty: nothing. It
+// is relative, so that it means the same wherever the root is looked at from.
+func TargetProblem(t string) string {
+	switch {
+	case t == "":
+		return "is empty"
+	case t[0] == '/':
+		return fmt.Sprintf("%q is absolute; links of a plan are relative", cut(t))
+	case len(t) > MaxPath:
+		return fmt.Sprintf("longer than %d bytes", MaxPath)
+	}
+	return textProblem(t)
+}
+
+// FolderProblem says what in d the loader's configuration would read as
+// something else than a folder name; empty: nothing. See ldconfig(8).
+func FolderProblem(d string) string {
+	if i := strings.IndexAny(d, ":=# \t,"); i >= 0 {
+		return fmt.Sprintf("%q has %q, which means something in ld.so.conf", cut(d), d[i])
+	}
+	return ""
+}
+
+func textProblem(s string) string {
+	if !utf8.ValidString(s) {
+		return fmt.Sprintf("%q is not UTF-8", cut(s))
+	}
+	for _, r := range s {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' {
+			return fmt.Sprintf("%q has a control character", cut(s))
+		}
+	}
+	return ""
+}
+
+func nameProblem(s string) string {
+	if s == "" || len(s) > 63 {
+		return "want a name of 1 to 63 characters"
+	}
+	for _, r := range s {
+		ok := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
+		if !ok {
+			return fmt.Sprintf("%q has a character other than letters, digits, \".\", \"_\" and \"-\"", cut(s))
+		}
+	}
+	if s[0] == '.' || s[0] == '-' {
+		return fmt.Sprintf("%q does not start with a letter or digit", s)
+	}
+	return ""
+}
+
+// cut keeps quoted input short: an attacker chooses its length.
+func cut(s string) string {
+	if len(s) > 256 {
+		return s[:253] + "..."
+	}
+	return s
+}

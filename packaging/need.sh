@@ -1,0 +1,29 @@
+#!/bin/sh
+# Installs what one target needs, when it may: as root, on a machine with apt.
+# Says what is missing otherwise and exits 1; the caller decides what that means.
+set -eu
+
+case "${1:-}" in
+lxc) programs="lxc-start newuidmap"; packages="lxc uidmap busybox-static musl" ;;
+*) echo "usage: need.sh lxc" >&2; exit 2 ;;
+esac
+
+missing=""
+for p in $programs; do
+	command -v "$p" >/dev/null 2>&1 || missing="$missing $p"
+done
+[ -x /bin/busybox ] || missing="$missing busybox"
+[ -n "$missing" ] || exit 0
+
+if [ "$(id -u)" != 0 ]; then
+	echo "note: no$missing; as root: apt-get install $packages" >&2
+	exit 1
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+	echo "note: no$missing, and no apt-get to install $packages" >&2
+	exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+# A list may be there already; only when it does not serve is a new one fetched.
+apt-get install -y -q --no-install-recommends $packages >/dev/null 2>&1 ||
+	{ apt-get update -q >/dev/null && apt-get install -y -q --no-install-recommends $packages >/dev/null; }
