@@ -1,0 +1,184 @@
+package reports
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Comparison says what changed between two reports.
+type Comparison struct {
+	NewlyFailing []Change `json:"newlyFailing"` // pass or skip or absent before, fail now
+	NewlyBroken  []Change `json:"newlyBroken"`
+	Fixed        []Change `json:"fixed"`        // fail or broken before, pass now
+	NewlySkipped []Change `json:"newlySkipped"` // judged before, skipped now
+	Gone         []Change `json:"gone"`         // in the base only
+	Added        []Change `json:"added"`        // in the new report only, and passing or skipped
+	Changed      []Change `json:"changed"`      // same verdict; Spec, plan or observation differ
+	Environment  []string `json:"environment"`  // "lxc: 5.0.2 -> 6.0.1"
+}
+
+// A Change is one result that is not as it was.
+type Change struct {
+	Key    string   `json:"key"`
+	Was    Verdict  `json:"was,omitempty"`
+	Is     Verdict  `json:"is,omitempty"`
+	Detail []string `json:"detail,omitempty"` // findings, reasons, or the stations that changed
+}
+
+// Regression reports whether NEW is worse than BASE: something fails or is
+// broken that was not, or is no longer judged at all.
+func (c Comparison) Regression() bool {
+	return len(c.NewlyFailing)+len(c.NewlyBroken)+len(c.NewlySkipped)+len(c.Gone) > 0
+}
+
+// Compare compares two reports, result by result.
+func Compare(base, now Report) Comparison {
+	var c Comparison
+	was := map[string]Result{}
+	for _, r := range base.Results {
+		was[r.Key()] = r
+	}
+	seen := map[string]bool{}
+	for _, r := range now.Results {
+		seen[r.Key()] = true
+		old, had := was[r.Key()]
+		c.add(old, had, r)
+	}
+	for _, r := range base.Results {
+		if !seen[r.Key()] {
+			c.Gone = append(c.Gone, Change{Key: r.Key(), Was: r.Verdict})
+		}
+	}
+	c.Environment = environment(base, now)
+	for _, list := range []*[]Change{&c.NewlyFailing, &c.NewlyBroken, &c.Fixed, &c.NewlySkipped, &c.Gone, &c.Added, &c.Changed} {
+		slices.SortFunc(*list, func(a, b Change) int { return cmp.Compare(a.Key, b.Key) })
+	}
+	return c
+}
+
+func (c *Comparison) add(old Result, had bool, r Result) {
+	ch := Change{Key: r.Key(), Is: r.Verdict}
+	if had {
+		ch.Was = old.Verdict
+	}
+	bad := old.Verdict == Fail || old.Verdict == Broken
+	switch {
+	case r.Verdict == Fail && old.Verdict != Fail:
+		for _, f := range r.Findings {
+			ch.Detail = append(ch.Detail, f.Line())
+		}
+		c.NewlyFailing = append(c.NewlyFailing, ch)
+	case r.Verdict == Broken && old.Verdict != Broken:
+		ch.Detail = []string{r.Reason}
+		c.NewlyBroken = append(c.NewlyBroken, ch)
+	case !had:
+		c.Added = append(c.Added, ch)
+	case r.Verdict == Pass && bad:
+		c.Fixed = append(c.Fixed, ch)
+	case r.Verdict == Skip && old.Verdict != Skip:
+		ch.Detail = []string{r.Reason}
+		c.NewlySkipped = append(c.NewlySkipped, ch)
+	default:
+		if ch.Detail = stationChanges(old.Stations, r.Stations); len(ch.Detail) > 0 {
+			c.Changed = append(c.Changed, ch)
+		}
+	}
+}
+
+func stationChanges(a, b Stations) []string {
+	var out []string
+	one := func(name, x, y string) {
+		if x != y {
+			out = append(out, fmt.Sprintf("%s %s -> %s", name, orNone(x), orNone(y)))
+		}
+	}
+	one("host", a.Host, b.Host)
+	one("spec", a.Spec, b.Spec)
+	both := func(kind string, x, y map[string]string) {
+		names := map[string]bool{}
+		for k := range x {
+			names[k] = true
+		}
+		for k := range y {
+			names[k] = true
+		}
+		for _, k := range slices.Sorted(maps.Keys(names)) {
+			one(kind+" of "+k, x[k], y[k])
+		}
+	}
+	both("plan", a.Plan, b.Plan)
+	both("observation", a.Seen, b.Seen)
+	return out
+}
+
+func orNone(s string) string { return cmp.Or(s, "none") }
+
+func environment(a, b Report) []string {
+	was, is := environmentOf(a), environmentOf(b)
+	names := map[string]bool{}
+	for k := range was {
+		names[k] = true
+	}
+	for k := range is {
+		names[k] = true
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(names)) {
+		if was[k] != is[k] {
+			out = append(out, fmt.Sprintf("%s: %s -> %s", k, orNone(was[k]), orNone(is[k])))
+		}
+	}
+	return out
+}
+
+func environmentOf(r Report) map[string]string {
+	m := map[string]string{"tool": r.Tool, "os": r.Machine.OS, "kernel": r.Machine.Kernel, "arch": r.Machine.Arch, "cpus": fmt.Sprint(r.Machine.CPUs)}
+	for k, v := range r.Machine.Versions {
+		m[k] = v
+	}
+	if !r.Complete {
+		m["run"] = "cut short"
+	}
+	return m
+}
+
+// Text returns the comparison for a terminal or a log; empty parts are left out.
+func (c Comparison) Text() string {
+	var b strings.Builder
+	part := func(title string, list []Change) {
+		if len(list) == 0 {
+			return
+		}
+		fmt.Fprintf(&b, "%s: %d\n", title, len(list))
+		for _, ch := range list {
+			fmt.Fprintf(&b, "  %s", clean(ch.Key))
+			if ch.Was != "" && ch.Is != "" && ch.Was != ch.Is {
+				fmt.Fprintf(&b, " (%s -> %s)", ch.Was, ch.Is)
+			}
+			fmt.Fprintln(&b)
+			for _, d := range ch.Detail {
+				fmt.Fprintf(&b, "    %s\n", strings.ReplaceAll(clean(d), "\n", " "))
+			}
+		}
+	}
+	part("newly failing", c.NewlyFailing)
+	part("newly broken", c.NewlyBroken)
+	part("no longer judged", c.NewlySkipped)
+	part("gone", c.Gone)
+	part("fixed", c.Fixed)
+	part("added", c.Added)
+	part("same verdict, but changed on the way", c.Changed)
+	if len(c.Environment) > 0 {
+		fmt.Fprintf(&b, "environment: %d\n", len(c.Environment))
+		for _, e := range c.Environment {
+			fmt.Fprintf(&b, "  %s\n", clean(e))
+		}
+	}
+	if b.Len() == 0 {
+		return "no difference\n"
+	}
+	return b.String()
+}

@@ -1,0 +1,108 @@
+package reports
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// maxListed is how many results of one kind the summary lists in full.
+const maxListed = 50
+
+// Markdown returns a summary for a pull request: the totals, then what failed
+// and why, what is broken, and the skips by reason.
+func Markdown(r Report) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# gpurig: %s\n\n", headline(r))
+	fmt.Fprintf(&b, "| target | pass | fail | broken | skip |\n|---|---:|---:|---:|---:|\n")
+	byTarget := map[string][]Result{}
+	for _, res := range r.Results {
+		byTarget[res.Target] = append(byTarget[res.Target], res)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
+		t := Count(byTarget[name])
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", cell(name), t.Pass, t.Fail, t.Broken, t.Skip)
+	}
+	fmt.Fprintf(&b, "\n%s\n", cell(machineLine(r)))
+	list(&b, "Failed: the product is wrong", pick(r, Fail), func(res Result) string {
+		var lines []string
+		for _, f := range res.Findings {
+			lines = append(lines, "  - "+cell(f.Line()))
+			if f.Next != "" {
+				lines = append(lines, "    - next: "+cell(f.Next))
+			}
+		}
+		return strings.Join(lines, "\n")
+	})
+	list(&b, "Broken: could not be judged", pick(r, Broken), func(res Result) string { return "  - " + cell(res.Reason) })
+	skips(&b, pick(r, Skip))
+	return []byte(b.String())
+}
+
+func headline(r Report) string {
+	t := r.Totals
+	s := fmt.Sprintf("%d passed, %d failed, %d broken, %d skipped", t.Pass, t.Fail, t.Broken, t.Skip)
+	if r.Shard != "" {
+		s += ", shard " + r.Shard
+	}
+	if !r.Complete {
+		s += " (cut short)"
+	}
+	return s
+}
+
+func machineLine(r Report) string {
+	parts := []string{r.Tool, r.Machine.OS, "Linux " + r.Machine.Kernel, r.Machine.Arch, fmt.Sprintf("%d CPUs", r.Machine.CPUs)}
+	for _, k := range slices.Sorted(maps.Keys(r.Machine.Versions)) {
+		parts = append(parts, k+" "+r.Machine.Versions[k])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func pick(r Report, v Verdict) []Result {
+	var out []Result
+	for _, res := range r.Results {
+		if res.Verdict == v {
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+func list(b *strings.Builder, title string, results []Result, detail func(Result) string) {
+	if len(results) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## %s (%d)\n\n", title, len(results))
+	for i, res := range results {
+		if i == maxListed {
+			fmt.Fprintf(b, "- and %d more\n", len(results)-maxListed)
+			break
+		}
+		fmt.Fprintf(b, "- **%s** on %s, host %s: %s\n", cell(res.ID()), cell(res.Target), cell(res.Host), cell(res.Title))
+		if d := detail(res); d != "" {
+			fmt.Fprintln(b, d)
+		}
+	}
+}
+
+func skips(b *strings.Builder, results []Result) {
+	if len(results) == 0 {
+		return
+	}
+	byReason := map[string]int{}
+	for _, res := range results {
+		byReason[res.Target+": "+res.Reason]++
+	}
+	fmt.Fprintf(b, "\n## Skipped: this machine cannot (%d)\n\n", len(results))
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		fmt.Fprintf(b, "- %d x %s\n", byReason[reason], cell(reason))
+	}
+}
+
+// cell keeps a text from being markup: names may come from a container.
+func cell(s string) string {
+	s = strings.NewReplacer("\n", " ", "|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`).Replace(clean(s))
+	return s
+}

@@ -1,0 +1,69 @@
+package reports
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrMerge marks reports that do not make one run.
+var ErrMerge = errors.New("these reports do not make one run")
+
+// Merge joins the reports of the shards of one run. Each shard must be there
+// once, of the same number of shards; no result may be in two.
+func Merge(parts []Report) (Report, error) {
+	if len(parts) == 0 {
+		return Report{}, fmt.Errorf("%w: none was given", ErrMerge)
+	}
+	out := parts[0]
+	out.Results = nil
+	out.Shard = ""
+	complete := true
+	seen := map[string]string{}
+	shards := map[int]bool{}
+	var of int
+	for i, p := range parts {
+		k, n, err := parseShard(p.Shard)
+		if err != nil {
+			return Report{}, fmt.Errorf("%w: report %d: %w", ErrMerge, i+1, err)
+		}
+		if of == 0 {
+			of = n
+		}
+		if n != of || shards[k] {
+			return Report{}, fmt.Errorf("%w: shard %s beside others of %d, or twice", ErrMerge, p.Shard, of)
+		}
+		shards[k] = true
+		if p.Tool != out.Tool {
+			return Report{}, fmt.Errorf("%w: made by %q and %q", ErrMerge, out.Tool, p.Tool)
+		}
+		if p.Started.Before(out.Started) {
+			out.Started = p.Started
+		}
+		complete = complete && p.Complete
+		for _, r := range p.Results {
+			if other, ok := seen[r.Key()]; ok {
+				return Report{}, fmt.Errorf("%w: %s is in shard %s and in %s", ErrMerge, r.Key(), other, p.Shard)
+			}
+			seen[r.Key()] = p.Shard
+		}
+		out.Results = slices.Concat(out.Results, p.Results)
+	}
+	if len(shards) != of {
+		return Report{}, fmt.Errorf("%w: %d of %d shards", ErrMerge, len(shards), of)
+	}
+	out.Finish(complete)
+	return out, nil
+}
+
+func parseShard(s string) (k, n int, err error) {
+	a, b, ok := strings.Cut(s, "/")
+	k, err1 := strconv.Atoi(a)
+	n, err2 := strconv.Atoi(b)
+	if !ok || err1 != nil || err2 != nil || k < 1 || k > n {
+		return 0, 0, fmt.Errorf("shard %q is not K/N", s)
+	}
+	return k, n, nil
+}

@@ -1,0 +1,209 @@
+package reports_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurig/fixtures/golden"
+	"gpurig/reports"
+)
+
+// sample has every verdict, a variant, and texts that an image could have
+// chosen to break a terminal, a page or a parser (A37).
+func sample() reports.Report {
+	r := reports.Report{
+		Tool:    "gpurig v0.1.0",
+		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Machine: reports.Machine{OS: "Debian 12", Kernel: "6.1.0", Arch: "x86_64", CPUs: 2, Versions: map[string]string{"lxc": "5.0.2"}},
+		Results: []reports.Result{
+			{Scenario: "mig/one-of-two", Title: "One of two.", Variant: map[string]string{"idmap": "none", "cgroup": "v2"}, Host: "a100-mig-2g-3g", Target: "sim", Verdict: reports.Pass, DurationMS: 1.25,
+				Stations: reports.Stations{Spec: "aaa", Plan: map[string]string{"c1": "bbb"}}},
+			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "sim", Verdict: reports.Fail, DurationMS: 3,
+				Findings: []reports.Finding{{Station: "inside", Container: "c1", What: "/dev/\x1b[2Jx</script>\u202e|`", Want: "allowed", Got: "denied", Next: "look at the cgroup rule"}}},
+			{Scenario: "dgpu/lost", Title: "Lost.", Host: "t4-server", Target: "lxc", Verdict: reports.Broken, Reason: "lxc-start died\nwith \xff"},
+			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "lxc", Verdict: reports.Skip, Reason: "needs root"},
+		},
+	}
+	r.Finish(true)
+	return r
+}
+
+func TestEveryFormatIsAsItWas(t *testing.T) {
+	for _, ext := range reports.Formats {
+		data, err := reports.Render("report"+ext, sample())
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Equal(t, "testdata/report"+ext, data)
+		if i := strings.IndexFunc(string(data), func(r rune) bool { return r < 0x20 && r != '\n' && r != '\t' || r == 0x202e }); i >= 0 && ext != ".json" {
+			t.Errorf("%s has a control character at byte %d", ext, i)
+		}
+	}
+}
+
+func TestJSONReadsBackAndItsTotalsMustAddUp(t *testing.T) {
+	data, err := reports.JSON(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := reports.Parse(data)
+	if err != nil || r.Totals.All() != 4 || r.Totals != (reports.Totals{Pass: 1, Fail: 1, Broken: 1, Skip: 1}) {
+		t.Fatalf("Parse = %+v, %v", r.Totals, err)
+	}
+	for _, tc := range []struct{ name, from, to string }{
+		{"a pass more than there is (F35)", `"pass": 1`, `"pass": 2`},
+		{"another schema", `"schema": 1`, `"schema": 9`},
+		{"a verdict nobody gave", `"verdict": "pass"`, `"verdict": "fine"`},
+		{"cut in the middle (F3)", `"totals"`, `"totals`},
+		{"text behind it", "\n}\n", "\n}\n{}"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bad := strings.Replace(string(data), tc.from, tc.to, 1)
+			if bad == string(data) {
+				t.Fatalf("%q is not in the report", tc.from)
+			}
+			if _, err := reports.Parse([]byte(bad)); !errors.Is(err, reports.ErrNotReport) {
+				t.Errorf("Parse = %v; want ErrNotReport", err)
+			}
+		})
+	}
+}
+
+func TestJUnitCountsWhatItHas(t *testing.T) {
+	for _, complete := range []bool{true, false} {
+		r := sample()
+		r.Complete = complete
+		data, err := reports.JUnit(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var x struct {
+			Tests  int `xml:"tests,attr"`
+			Errors int `xml:"errors,attr"`
+			Suites []struct {
+				Cases []struct{} `xml:"testcase"`
+			} `xml:"testsuite"`
+		}
+		if err := xml.Unmarshal(data, &x); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, s := range x.Suites {
+			n += len(s.Cases)
+		}
+		wantTests, wantErrors := 4, 1
+		if !complete { // a run that was cut short never reads as a whole one
+			wantTests, wantErrors = 5, 2
+		}
+		if x.Tests != n || n != wantTests || x.Errors != wantErrors {
+			t.Errorf("complete %v: tests=%d, cases=%d, errors=%d; want %d, %d, %d", complete, x.Tests, n, x.Errors, wantTests, wantTests, wantErrors)
+		}
+	}
+}
+
+func TestCompareTellsWhatChanged(t *testing.T) {
+	base, now := sample(), sample()
+	now.Tool = "gpurig v0.2.0"
+	for i := range now.Results {
+		r := &now.Results[i]
+		switch r.Key() {
+		case "dgpu/uvm on sim":
+			r.Verdict, r.Findings = reports.Pass, nil
+		case "mig/one-of-two[cgroup=v2,idmap=none] on sim":
+			r.Stations.Spec = "ccc"
+		case "dgpu/lost on lxc":
+			r.Verdict, r.Findings = reports.Fail, []reports.Finding{{Station: "plan", What: "x", Want: "1", Got: "2"}}
+		}
+	}
+	now.Results = slices.DeleteFunc(now.Results, func(r reports.Result) bool { return r.Key() == "dgpu/uvm on lxc" })
+	now.Finish(true)
+	c := reports.Compare(base, now)
+	golden.Equal(t, "testdata/compare.txt", []byte(c.Text()))
+	if !c.Regression() {
+		t.Error("a newly failing result is no regression")
+	}
+	if same := reports.Compare(base, base); same.Regression() || same.Text() != "no difference\n" {
+		t.Errorf("a report compared with itself: %s", same.Text())
+	}
+}
+
+func TestMergeWantsEveryShardOnce(t *testing.T) {
+	whole := sample()
+	shard := func(k string, results ...reports.Result) reports.Report {
+		r := whole
+		r.Shard, r.Results = k, results
+		r.Finish(true)
+		return r
+	}
+	a, b := shard("1/2", whole.Results[:2]...), shard("2/2", whole.Results[2:]...)
+	got, err := reports.Merge([]reports.Report{b, a})
+	if err != nil || got.Totals != whole.Totals || got.Shard != "" || !got.Complete {
+		t.Fatalf("Merge = %+v, %v", got.Totals, err)
+	}
+	for name, parts := range map[string][]reports.Report{
+		"nothing":             {},
+		"one of two":          {a},
+		"the same twice":      {a, a},
+		"a result twice":      {a, shard("2/2", whole.Results[0])},
+		"of another number":   {a, shard("2/3", whole.Results[2:]...)},
+		"no shard":            {whole, b},
+		"an index over range": {a, shard("3/2", whole.Results[2:]...)},
+	} {
+		if _, err := reports.Merge(parts); !errors.Is(err, reports.ErrMerge) {
+			t.Errorf("%s: Merge = %v; want ErrMerge", name, err)
+		}
+	}
+}
+
+func TestWriteLeavesOldOrNew(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "r.json")
+	if err := reports.Write(file, sample()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reports.Read(file); err != nil {
+		t.Fatal(err)
+	}
+	// B49: a directory, a link and an unknown format are refused before anything is written.
+	if err := os.Symlink(file, filepath.Join(dir, "link.json")); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{dir + "/link.json", dir + "/r.pdf", dir + "/none/r.json", "/dev/full.json/x.json"} {
+		if err := reports.Write(bad, sample()); err == nil {
+			t.Errorf("Write(%s) succeeded", bad)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 {
+		t.Errorf("%d entries left in the folder, %v; want r.json and link.json", len(left), err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	data, err := reports.JSON(sample())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := reports.Parse(data)
+		if err != nil {
+			return
+		}
+		if r.Totals.All() != len(r.Results) {
+			t.Fatalf("totals %+v for %d results", r.Totals, len(r.Results))
+		}
+		for _, ext := range reports.Formats {
+			if _, err := reports.Render("r"+ext, r); err != nil {
+				t.Fatalf("%s: %v", ext, err)
+			}
+		}
+	})
+}

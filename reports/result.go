@@ -1,0 +1,57 @@
+package reports
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Key names a result within a report: "mig/one-of-two[cgroup=v2,idmap=none] on lxc".
+func (r Result) Key() string { return r.ID() + " on " + r.Target }
+
+// ID names the scenario and its variant, the same on every target.
+func (r Result) ID() string {
+	if len(r.Variant) == 0 {
+		return r.Scenario
+	}
+	parts := make([]string, 0, len(r.Variant))
+	for _, k := range slices.Sorted(maps.Keys(r.Variant)) {
+		parts = append(parts, k+"="+r.Variant[k])
+	}
+	return r.Scenario + "[" + strings.Join(parts, ",") + "]"
+}
+
+// Count counts results by verdict.
+func Count(results []Result) Totals {
+	var t Totals
+	for _, r := range results {
+		switch r.Verdict {
+		case Pass:
+			t.Pass++
+		case Fail:
+			t.Fail++
+		case Broken:
+			t.Broken++
+		case Skip:
+			t.Skip++
+		}
+	}
+	return t
+}
+
+// All is the number of results.
+func (t Totals) All() int { return t.Pass + t.Fail + t.Broken + t.Skip }
+
+// Sort puts results in the order of a report: by scenario, variant, target.
+func Sort(results []Result) {
+	slices.SortFunc(results, func(a, b Result) int {
+		return cmp.Or(cmp.Compare(a.Scenario, b.Scenario), cmp.Compare(a.ID(), b.ID()), cmp.Compare(a.Target, b.Target))
+	})
+}
+
+// Finish sorts the results, counts them and marks the report complete.
+func (r *Report) Finish(complete bool) {
+	Sort(r.Results)
+	r.Schema, r.Totals, r.Complete = Schema, Count(r.Results), complete
+}
