@@ -1,0 +1,182 @@
+// Package catalog has the products that fake hosts are made of: GPUs, NVSwitches
+// and the functions beside them, with PCI and subsystem ids, names, memory,
+// windows and MIG geometry; Tegra boards; driver releases; distributions.
+//
+// It is data and look-ups. Which product stands in which slot of which host is
+// the affair of package profiles; making files of it is package fakehw's.
+//
+// Sources: pci.ids; the name table of NVIDIA's open kernel modules; scrubbed
+// nvidia-smi captures of k8s-test-infra; the MIG user guide and mig-parted;
+// lspci output in public reports. A value that none of these backs is marked
+// "unverified" beside it.
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurig/core/host"
+	"gpurig/core/pci"
+)
+
+// ErrUnknown marks a name that the catalogue does not have.
+var ErrUnknown = errors.New("not in the catalogue")
+
+// An UnknownError says which name is not there and which are.
+type UnknownError struct {
+	Kind  string   // "product", "Tegra board", "driver"
+	Name  string   // as asked for
+	Known []string // what there is, sorted
+}
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%s %q: %v; known: %s", e.Kind, e.Name, ErrUnknown, strings.Join(e.Known, ", "))
+}
+
+func (e *UnknownError) Unwrap() error { return ErrUnknown }
+
+// A Product is one kind of PCI function, or Tegra's integrated GPU.
+type Product struct {
+	Key        string    // how profiles name it: "a100-sxm4-40gb"
+	Name       string    // as its driver names it; empty: the driver gives no name
+	ID         pci.ID    // zero for a platform device
+	Class      pci.Class // zero for a platform device
+	Revision   uint8
+	MemoryMiB  uint64 // as NVML or amdgpu reports it; zero: not reported
+	ComputeCap string // "8.0"
+	VBIOS      string
+	DMABits    int // "DMA Size" in procfs
+	BARs       []host.BAR
+	MIG        []MIGProfile // none: not capable of MIG
+	Slices     int          // memory slices that MIG placements count in: 8, or 4
+	Persistent bool         // MIG mode outlives a reboot (Ampere); newer ones start with it off
+	Companions []Companion  // other functions of the board
+	Driver     string       // kernel driver: "nvidia", "amdgpu", "i915", "xe", "ast", "nvgpu"
+	Render     bool         // has a DRM render node when its driver is loaded
+	Connectors []string     // of the card node: "DP-1", "HDMI-A-1"
+}
+
+// A Companion is a further function of a board: audio, USB, UCSI.
+type Companion struct {
+	Function uint8
+	ID       pci.ID
+	Class    pci.Class
+	Driver   string
+	BARs     []host.BAR
+}
+
+// Flags of a line of the sysfs file "resource" (include/linux/ioport.h), as seen
+// on real boards.
+const (
+	flagsMem32 = 0x40200
+	flagsMem64 = 0x140204
+	flagsPref  = 0x14220c
+	flagsIO    = 0x40101
+	flagsROM   = 0x46200
+)
+
+const (
+	kib = uint64(1) << 10
+	mib = uint64(1) << 20
+	gib = uint64(1) << 30
+)
+
+func nv(device, sub uint16) pci.ID {
+	return pci.ID{Vendor: pci.NVIDIA, Device: device, SubVendor: pci.NVIDIA, SubDevice: sub}
+}
+
+// early are the windows of Turing, Ampere and Ada: indexes 0, 1 and 3.
+func early(vram uint64) []host.BAR {
+	return []host.BAR{
+		{Index: 0, Size: 16 * mib, Flags: flagsMem32},
+		{Index: 1, Size: vram, Flags: flagsPref},
+		{Index: 3, Size: 32 * mib, Flags: flagsPref},
+	}
+}
+
+// late are the windows of Hopper and newer: all prefetchable, indexes 0, 2, 4.
+func late(vram uint64) []host.BAR {
+	return []host.BAR{
+		{Index: 0, Size: 16 * mib, Flags: flagsPref},
+		{Index: 2, Size: vram, Flags: flagsPref},
+		{Index: 4, Size: 32 * mib, Flags: flagsPref},
+	}
+}
+
+// geforce adds the I/O window and the ROM that boards with outputs have.
+func geforce(vram uint64) []host.BAR {
+	return append(early(vram),
+		host.BAR{Index: 5, Size: 128, Flags: flagsIO},
+		host.BAR{Index: 6, Size: 512 * kib, Flags: flagsROM})
+}
+
+func audio(vendor, device, subVendor, subDevice uint16) Companion {
+	return Companion{
+		Function: 1, Class: pci.ClassAudio, Driver: "snd_hda_intel",
+		ID:   pci.ID{Vendor: vendor, Device: device, SubVendor: subVendor, SubDevice: subDevice},
+		BARs: []host.BAR{{Index: 0, Size: 16 * kib, Flags: flagsMem32}},
+	}
+}
+
+var outputs = []string{"DP-1", "DP-2", "DP-3", "HDMI-A-1"}
+
+// Products returns the whole catalogue, by key. The slice is the caller's, what
+// it points to is not.
+func Products() []Product {
+	out := slices.Concat(datacentre, workstation, fabric, others)
+	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+// Find returns the product with this key. The error is an *UnknownError.
+func Find(key string) (Product, error) {
+	all := Products()
+	for _, p := range all {
+		if p.Key == key {
+			return p, nil
+		}
+	}
+	var keys []string
+	for _, p := range all {
+		keys = append(keys, p.Key)
+	}
+	return Product{}, &UnknownError{Kind: "product", Name: key, Known: keys}
+}
+
+// ByID returns the product with these ids. Boards that share a device id are
+// told apart by their subsystem; where only the subsystem is unknown, the first
+// product with the device id is returned.
+func ByID(id pci.ID) (Product, bool) {
+	var near *Product
+	for _, group := range [][]Product{datacentre, workstation, fabric, others} {
+		for i := range group {
+			p := &group[i]
+			switch {
+			case p.ID == (pci.ID{}):
+			case p.ID == id:
+				return *p, true
+			case near == nil && p.ID.Vendor == id.Vendor && p.ID.Device == id.Device:
+				near = p
+			}
+		}
+	}
+	if near == nil {
+		return Product{}, false
+	}
+	return *near, true
+}
+
+// ByName returns the product that its driver calls name.
+func ByName(name string) (Product, bool) {
+	for _, group := range [][]Product{datacentre, workstation, others} {
+		for _, p := range group {
+			if p.Name == name && name != "" {
+				return p, true
+			}
+		}
+	}
+	return Product{}, false
+}
