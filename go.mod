@@ -2,7 +2,11 @@ module gpurig
 
 go 1.26.8
 
-require github.com/NVIDIA/nvidia-container-toolkit v1.20.1
+require (
+	github.com/NVIDIA/nvidia-container-toolkit v1.20.1
+	github.com/hanwen/go-fuse/v2 v2.12.1
+	golang.org/x/sys v0.49.0
+)
 
 require (
 	cyphar.com/go-pathrs v0.2.6 // indirect
@@ -17,7 +21,6 @@ require (
 	github.com/google/go-cmp v0.7.0 // indirect
 	github.com/google/pprof v0.0.0-20260402051712-545e8a4df936 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/hanwen/go-fuse/v2 v2.12.1 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/moby/sys/devices v0.1.0 // indirect
 	github.com/onsi/ginkgo/v2 v2.34.0 // indirect
@@ -34,7 +37,6 @@ require (
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
 	golang.org/x/tools v0.49.0 // indirect
 	tags.cncf.io/container-device-interface v1.1.1 // indirect

@@ -1,0 +1,237 @@
+// Package disk writes a tree as real files: directories, files, links, and,
+// where the kernel permits, owners, device nodes, sockets and pipes.
+//
+// It only ever creates: an object that is there already is an error and stays
+// as it was. What the kernel does not permit is in the result, so that nothing
+// is missing silently. Removing the files again is for the caller.
+package disk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/device"
+	"gpurig/fakehw/tree"
+)
+
+// ErrName marks a directory entry that no file system can hold.
+var ErrName = errors.New("not a file name")
+
+// Options adjust Write. The zero value makes no device nodes and reports them.
+type Options struct {
+	// Mknod makes device nodes, which takes privilege (CAP_MKNOD): without it
+	// Write fails at the first. False: they are listed in the result.
+	Mknod bool
+	// Leave names directories of the tree that are made but left empty, since
+	// something else is mounted there: "/dev".
+	Leave []string
+}
+
+// A Missing is one property of a tree that the files on disk do not have.
+type Missing struct {
+	Path string // in the tree
+	What string // "char 195:0", "owner 0:44"
+	Err  error  // why
+}
+
+func (m Missing) String() string { return fmt.Sprintf("%s: %s: %v", m.Path, m.What, m.Err) }
+
+// ErrNotAsked is the reason of device nodes that Options did not ask for.
+var ErrNotAsked = errors.New("device nodes were not asked for")
+
+// Write makes the tree t below the directory dir, which is made if it is not
+// there. It returns what could not be made, by path.
+//
+// The error is the first failure; what was written until then stays.
+func Write(ctx context.Context, t *tree.Tree, dir string, opts Options) ([]Missing, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("write tree: %w", err)
+	}
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("write tree: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
+	}
+	defer unix.Close(fd)
+	return WriteAt(ctx, t, fd, opts)
+}
+
+// WriteAt is Write into the directory that dirfd refers to.
+func WriteAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) ([]Missing, error) {
+	root, err := t.Entry("/")
+	if err != nil {
+		return nil, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(dirfd, &st); err != nil {
+		return nil, fmt.Errorf("write tree: %w", err)
+	}
+	w := &writer{
+		opts: opts, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()),
+		setgid: st.Mode&unix.S_ISGID != 0,
+	}
+	if err := w.children(ctx, dirfd, "/", root); err != nil {
+		return nil, fmt.Errorf("write tree: %w", err)
+	}
+	if err := w.finish(dirfd, ".", "/", root); err != nil {
+		return nil, fmt.Errorf("write tree: %w", err)
+	}
+	slices.SortStableFunc(w.missing, func(a, b Missing) int { return cmp.Compare(a.Path, b.Path) })
+	return w.missing, nil
+}
+
+// A writer is one run of Write.
+type writer struct {
+	opts     Options
+	uid, gid uint32 // whom a new file belongs to
+	setgid   bool   // unless the directory hands its group down
+	missing  []Missing
+}
+
+func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%s: %w", at, context.Cause(ctx))
+	}
+	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
+		p := path.Join(at, name)
+		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)
+		}
+		if err := w.entry(ctx, dirfd, name, p, dir.Children[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) entry(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
+	switch {
+	case e.Mode.IsDir():
+		return w.dir(ctx, dirfd, name, p, e)
+	case e.Mode.IsRegular():
+		return w.file(dirfd, name, p, e)
+	case e.IsLink():
+		if err := unix.Symlinkat(e.Target, dirfd, name); err != nil {
+			return &fs.PathError{Op: "symlink", Path: p, Err: err}
+		}
+		return w.owner(dirfd, name, p, e)
+	}
+	return w.node(dirfd, name, p, e)
+}
+
+func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
+	if err := unix.Mkdirat(dirfd, name, 0o700); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: p, Err: err}
+	}
+	if len(e.Children) > 0 && !slices.Contains(w.opts.Leave, p) {
+		fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return &fs.PathError{Op: "open", Path: p, Err: err}
+		}
+		err = w.children(ctx, fd, p, e)
+		unix.Close(fd)
+		if err != nil {
+			return err
+		}
+	}
+	// Last, since the mode may forbid even us to make something below.
+	return w.finish(dirfd, name, p, e)
+}
+
+func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
+	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &fs.PathError{Op: "create", Path: p, Err: err}
+	}
+	defer unix.Close(fd)
+	for data := e.Data; len(data) > 0; {
+		n, err := unix.Write(fd, data)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return &fs.PathError{Op: "write", Path: p, Err: err}
+		}
+		data = data[n:]
+	}
+	if err := w.owner(dirfd, name, p, e); err != nil {
+		return err
+	}
+	if err := unix.Fchmod(fd, uint32(e.Mode.Perm())); err != nil {
+		return &fs.PathError{Op: "chmod", Path: p, Err: err}
+	}
+	return nil
+}
+
+// node makes a device node, socket or named pipe.
+func (w *writer) node(dirfd int, name, p string, e *tree.Entry) error {
+	var kind uint32
+	dev := 0
+	switch {
+	case e.IsDevice():
+		if !w.opts.Mknod {
+			w.missing = append(w.missing, Missing{p, Device(e), ErrNotAsked})
+			return nil
+		}
+		kind = unix.S_IFBLK
+		if e.DeviceType() == device.Char {
+			kind = unix.S_IFCHR
+		}
+		dev = int(unix.Mkdev(e.Num.Major, e.Num.Minor))
+	case e.Mode&fs.ModeSocket != 0:
+		kind = unix.S_IFSOCK
+	case e.Mode&fs.ModeNamedPipe != 0:
+		kind = unix.S_IFIFO
+	default:
+		return &fs.PathError{Op: "create", Path: p, Err: fmt.Errorf("file type %v: %w", e.Mode.Type(), errors.ErrUnsupported)}
+	}
+	if err := unix.Mknodat(dirfd, name, kind|0o600, dev); err != nil {
+		return &fs.PathError{Op: "mknod", Path: p, Err: err}
+	}
+	return w.finish(dirfd, name, p, e)
+}
+
+// Device says what a device node is, "char 195:0".
+func Device(e *tree.Entry) string {
+	if e.DeviceType() == device.Char {
+		return "char " + e.Num.String()
+	}
+	return "block " + e.Num.String()
+}
+
+// finish sets owner and mode of what is no link.
+func (w *writer) finish(dirfd int, name, p string, e *tree.Entry) error {
+	if err := w.owner(dirfd, name, p, e); err != nil {
+		return err
+	}
+	if err := unix.Fchmodat(dirfd, name, uint32(e.Mode.Perm()), 0); err != nil {
+		return &fs.PathError{Op: "chmod", Path: p, Err: err}
+	}
+	return nil
+}
+
+// owner changes the owner where it is another's. A refusal is not an error: it
+// is in the result.
+func (w *writer) owner(dirfd int, name, p string, e *tree.Entry) error {
+	if e.UID == w.uid && e.GID == w.gid && !w.setgid {
+		return nil
+	}
+	err := unix.Fchownat(dirfd, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
+	switch err {
+	case nil:
+	case unix.EPERM, unix.EINVAL: // EINVAL: no such id in our user namespace
+		w.missing = append(w.missing, Missing{p, fmt.Sprintf("owner %d:%d", e.UID, e.GID), err})
+	default:
+		return &fs.PathError{Op: "chown", Path: p, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+// Package fusefs offers a tree as a FUSE file system: to every program on the
+// machine, device nodes with their numbers, owners and modes included, and
+// without privilege.
+//
+// Mount mounts it, MountAt does so on a descriptor. Two ways lead there: mount
+// system calls where we may administer mounts (as root, or inside a user
+// namespace of our own), else the set-uid helper fusermount3.
+//
+// Nothing is copied: each operation looks at the tree's entry of that moment.
+// The mount is read-only. Device nodes can be seen but not opened, unless
+// Options say so. Never memory-map a file of a mount that the same process
+// serves: the page fault waits for a server that waits for the page fault.
+//
+// Reference: https://docs.kernel.org/filesystems/fuse/fuse.html
+package fusefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	fusenode "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"gpurig/fakehw/tree"
+)
+
+// Name is the file system's name in the mount table: "fuse.gpurig".
+const Name = "gpurig"
+
+// ErrUnavailable marks a machine on which this process can mount no FUSE.
+var ErrUnavailable = errors.New("FUSE cannot be had here")
+
+// An Error says why a tree was not mounted.
+type Error struct {
+	Dir  string // mount point; empty when it was a descriptor
+	Err  error
+	Hint string // what to allow, one sentence
+}
+
+func (e *Error) Error() string {
+	if e.Dir == "" {
+		return fmt.Sprintf("mount tree: %v", e.Err)
+	}
+	return fmt.Sprintf("mount tree on %s: %v", e.Dir, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options adjust a mount. The zero value offers the whole of a tree that does
+// not change.
+type Options struct {
+	// Sub is the directory of the tree to offer, "/dev"; empty: its root.
+	Sub string
+	// Lock is held while the tree is read. Setting it also says that the tree
+	// changes while it is mounted: the kernel is told to keep nothing.
+	Lock sync.Locker
+	// Dev lets device nodes be opened, which takes a mount by real root.
+	Dev bool
+	// Helper mounts by fusermount3 though we might mount ourselves.
+	Helper bool
+}
+
+// A Mounted is a mounted tree. Call Unmount when done; a server that dies takes
+// its mount's contents with it, but not the mount.
+type Mounted struct {
+	Dir    string // mount point, absolute; empty for MountAt
+	helper string // fusermount3, when it made the mount
+	server *fuse.Server
+	served chan struct{} // closed when no request will come any more
+	once   sync.Once
+	err    error
+}
+
+// Mount offers t on the directory dir, which must exist. Other users see it
+// too, except that fusermount3 allows this only where /etc/fuse.conf has
+// user_allow_other. The error is an *Error.
+func Mount(ctx context.Context, t *tree.Tree, dir string, opts Options) (*Mounted, error) {
+	fail := func(err error, hint string) (*Mounted, error) {
+		return nil, &Error{Dir: dir, Err: err, Hint: hint}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return fail(err, "")
+	}
+	if !opts.Helper {
+		fd, err := unix.Open(abs, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return fail(&fs.PathError{Op: "open", Path: abs, Err: err}, "")
+		}
+		defer unix.Close(fd)
+		m, err := MountAt(ctx, t, fd, opts)
+		if err == nil {
+			m.Dir = abs
+			return m, nil
+		}
+		if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.ENOSYS) {
+			if e, ok := errors.AsType[*Error](err); ok {
+				return fail(e.Err, e.Hint)
+			}
+			return fail(err, "")
+		}
+	}
+	helper, err := exec.LookPath("fusermount3")
+	if err != nil {
+		return fail(fmt.Errorf("%w: no right to mount, and no fusermount3", ErrUnavailable), "install fuse3, or run as root")
+	}
+	conn, err := viaHelper(ctx, helper, abs)
+	if err != nil {
+		return fail(err, "see fusermount3(1): the mount point must be yours, and /dev/fuse must exist")
+	}
+	m, err := serve(ctx, t, conn, opts)
+	if err != nil {
+		_ = exec.Command(helper, "-u", "-z", "--", abs).Run() // the first error is the one to tell
+		return fail(err, "")
+	}
+	m.Dir, m.helper = abs, helper
+	return m, m.settle(abs)
+}
+
+// MountAt offers t on the directory that dirfd refers to, by mount system
+// calls. Unmount the mount yourself (umount2, or the end of the namespace):
+// Unmount only waits for that.
+func MountAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) (*Mounted, error) {
+	conn, mnt, err := direct(opts)
+	if err != nil {
+		return nil, &Error{Err: err, Hint: "mounting takes root or a user namespace of one's own, and /dev/fuse open to the user (mode 0666)"}
+	}
+	defer unix.Close(mnt)
+	m, err := serve(ctx, t, conn, opts)
+	if err != nil {
+		return nil, &Error{Err: err}
+	}
+	if err := unix.MoveMount(mnt, "", dirfd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH); err != nil {
+		return nil, &Error{Err: fmt.Errorf("attach: %w", err)}
+	}
+	return m, m.settleAt(mnt)
+}
+
+// serve answers requests on the connection conn, a descriptor of /dev/fuse,
+// which it owns from now on.
+func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted, error) {
+	if opts.Sub == "" {
+		opts.Sub = "/"
+	}
+	if opts.Lock == nil {
+		opts.Lock = noLock{}
+	}
+	shared := &view{t: t, sub: opts.Sub, lock: opts.Lock}
+	root, err := shared.top()
+	if err == nil && !root.Mode.IsDir() {
+		err = &fs.PathError{Op: "mount", Path: opts.Sub, Err: unix.ENOTDIR}
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		unix.Close(conn)
+		return nil, err
+	}
+	keep := 365 * 24 * time.Hour
+	if _, static := opts.Lock.(noLock); !static {
+		keep = 0
+		shared.live = true
+	}
+	o := &fusenode.Options{
+		EntryTimeout: &keep, AttrTimeout: &keep, NegativeTimeout: &keep,
+		NullPermissions: true,
+		MountOptions: fuse.MountOptions{
+			Name: Name, FsName: Name, DisableXAttrs: true, MaxWrite: 128 << 10,
+			EnableSymlinkCaching: !shared.live,
+		},
+	}
+	raw := fusenode.NewNodeFS(&node{v: shared}, o)
+	server, err := fuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
+	if err != nil {
+		return nil, err // the server has closed conn
+	}
+	m := &Mounted{server: server, served: make(chan struct{})}
+	go func() {
+		defer close(m.served)
+		server.Serve()
+	}()
+	return m, nil
+}
+
+// Served is closed when the mount is gone and its last user too.
+func (m *Mounted) Served() <-chan struct{} { return m.served }
+
+// Unmount takes the mount away at once. Programs that have files open keep them
+// until they close them. A second call returns what the first did.
+func (m *Mounted) Unmount() error {
+	m.once.Do(func() { m.err = m.unmount() })
+	return m.err
+}
+
+func (m *Mounted) unmount() error {
+	switch {
+	case m.Dir == "":
+		return nil // whoever gave the descriptor unmounts it
+	case m.helper != "":
+		out, err := exec.Command(m.helper, "-u", "-z", "--", m.Dir).CombinedOutput()
+		if err != nil {
+			return &Error{Dir: m.Dir, Err: fmt.Errorf("unmount: %s: %w", firstLine(out), err)}
+		}
+		return nil
+	}
+	if err := unix.Unmount(m.Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+		return &Error{Dir: m.Dir, Err: os.NewSyscallError("umount2", err)}
+	}
+	return nil
+}
+
+// firstLine makes what a program wrote one line.
+func firstLine(out []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
+
+type noLock struct{}
+
+func (noLock) Lock()   {}
+func (noLock) Unlock() {}

@@ -1,0 +1,185 @@
+package fusefs
+
+import (
+	"context"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"syscall"
+
+	fusenode "github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/device"
+	"gpurig/fakehw/tree"
+)
+
+// A view is what the nodes of one mount have in common.
+type view struct {
+	t    *tree.Tree
+	sub  string
+	lock sync.Locker
+	live bool // the tree changes
+}
+
+func (v *view) top() (*tree.Entry, error) {
+	v.lock.Lock()
+	defer v.lock.Unlock()
+	return v.t.Entry(v.sub)
+}
+
+// A node is one inode as the kernel knows it. It refers to the tree's entry
+// itself, so a removed file that is still open keeps its contents, as on a real
+// file system, and a new one of the same name is another node.
+type node struct {
+	fusenode.Inode
+	v *view
+	e *tree.Entry // nil for the top, which is looked up each time
+}
+
+var (
+	_ fusenode.NodeLookuper   = (*node)(nil)
+	_ fusenode.NodeGetattrer  = (*node)(nil)
+	_ fusenode.NodeReaddirer  = (*node)(nil)
+	_ fusenode.NodeReadlinker = (*node)(nil)
+	_ fusenode.NodeOpener     = (*node)(nil)
+	_ fusenode.NodeReader     = (*node)(nil)
+)
+
+// entry returns the tree's entry; the lock must be held.
+func (n *node) entry() (*tree.Entry, syscall.Errno) {
+	if n.e != nil {
+		return n.e, 0
+	}
+	e, err := n.v.t.Entry(n.v.sub)
+	if err != nil || !e.Mode.IsDir() {
+		return nil, syscall.ENOENT
+	}
+	return e, 0
+}
+
+// Lookup is part of fusenode.NodeLookuper.
+func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	if errno != 0 {
+		return nil, errno
+	}
+	child := e.Children[name]
+	if child == nil {
+		return nil, syscall.ENOENT
+	}
+	fill(child, &out.Attr)
+	if known := n.GetChild(name); known != nil {
+		if k, ok := known.Operations().(*node); ok && k.e == child {
+			return known, 0
+		}
+	}
+	return n.NewInode(ctx, &node{v: n.v, e: child}, fusenode.StableAttr{Mode: kind(child)}), 0
+}
+
+// Getattr is part of fusenode.NodeGetattrer.
+func (n *node) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	if errno == 0 {
+		fill(e, &out.Attr)
+	}
+	return errno
+}
+
+// Readdir is part of fusenode.NodeReaddirer.
+func (n *node) Readdir(context.Context) (fusenode.DirStream, syscall.Errno) {
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	if errno != 0 {
+		return nil, errno
+	}
+	list := make([]fuse.DirEntry, 0, len(e.Children))
+	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+		list = append(list, fuse.DirEntry{Name: name, Mode: kind(e.Children[name])})
+	}
+	return fusenode.NewListDirStream(list), 0
+}
+
+// Readlink is part of fusenode.NodeReadlinker.
+func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) {
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	if errno != 0 {
+		return nil, errno
+	}
+	return []byte(e.Target), 0
+}
+
+// Open is part of fusenode.NodeOpener.
+func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint32, syscall.Errno) {
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		return nil, 0, syscall.EROFS
+	}
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	switch {
+	case errno != 0:
+		return nil, 0, errno
+	case n.v.live || e.Size != int64(len(e.Data)):
+		// The size is no promise, as with sysfs: read until end of file.
+		return nil, fuse.FOPEN_DIRECT_IO, 0
+	}
+	return nil, fuse.FOPEN_KEEP_CACHE, 0
+}
+
+// Read is part of fusenode.NodeReader.
+func (n *node) Read(_ context.Context, _ fusenode.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+	n.v.lock.Lock()
+	defer n.v.lock.Unlock()
+	e, errno := n.entry()
+	if errno != 0 {
+		return nil, errno
+	}
+	if off < 0 || off >= int64(len(e.Data)) {
+		return fuse.ReadResultData(nil), 0
+	}
+	rest := e.Data[off:]
+	return fuse.ReadResultData(rest[:min(len(rest), len(dest))]), 0
+}
+
+// kind returns the S_IFMT bits.
+func kind(e *tree.Entry) uint32 {
+	switch {
+	case e.Mode.IsDir():
+		return unix.S_IFDIR
+	case e.IsLink():
+		return unix.S_IFLNK
+	case e.IsDevice() && e.DeviceType() == device.Char:
+		return unix.S_IFCHR
+	case e.IsDevice():
+		return unix.S_IFBLK
+	case e.Mode&fs.ModeSocket != 0:
+		return unix.S_IFSOCK
+	case e.Mode&fs.ModeNamedPipe != 0:
+		return unix.S_IFIFO
+	}
+	return unix.S_IFREG
+}
+
+func fill(e *tree.Entry, out *fuse.Attr) {
+	out.Mode = kind(e) | uint32(e.Mode.Perm())
+	out.Uid, out.Gid = e.UID, e.GID
+	out.Size = uint64(max(e.Size, 0))
+	out.Nlink = 1
+	if e.Mode.IsDir() {
+		out.Nlink = 2
+	}
+	if e.IsDevice() {
+		// The protocol has 32 bits, in the kernel's own encoding of dev_t.
+		out.Rdev = uint32(unix.Mkdev(e.Num.Major, e.Num.Minor))
+	}
+}

@@ -1,0 +1,255 @@
+package mntns_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"gpurig/core/device"
+	"gpurig/fakehw/mntns"
+	"gpurig/fakehw/tree"
+)
+
+func TestMain(m *testing.M) {
+	mntns.Register("look", mntns.Handler{Build: machine, Run: look})
+	mntns.Register("refuse", mntns.Handler{Build: machine, Run: func(context.Context, mntns.View, []byte) ([]byte, error) {
+		return nil, &mntns.Error{Err: errors.New("not today"), Hint: "try tomorrow"}
+	}})
+	mntns.Register("panic", mntns.Handler{Build: machine, Run: func(context.Context, mntns.View, []byte) ([]byte, error) {
+		panic("on purpose")
+	}})
+	mntns.Register("die", mntns.Handler{Build: machine, Run: func(context.Context, mntns.View, []byte) ([]byte, error) {
+		return nil, syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
+	}})
+	mntns.Register("hang", mntns.Handler{Build: machine, Run: func(context.Context, mntns.View, []byte) ([]byte, error) {
+		select {}
+	}})
+	mntns.Init()
+	os.Exit(m.Run())
+}
+
+// machine is a small fake host; the request is the text of /etc/name, and what
+// follows a blank is how many files to add.
+func machine(request []byte) (*tree.Tree, error) {
+	var name string
+	var n int
+	if _, err := fmt.Sscanf(string(request), "%s %d", &name, &n); err != nil {
+		return nil, fmt.Errorf("request %q: %w", request, err)
+	}
+	t := tree.New()
+	err := errors.Join(
+		t.WriteFile("/etc/name", []byte(name), 0o640),
+		t.Symlink("/lib", "usr/lib"),
+		t.WriteFile("/usr/lib/libcuda.so.1", []byte("\x7fELF"), 0o644),
+		t.Mknod(device.Node{Path: "/dev/nvidia0", Type: device.Char, Num: device.Num{Major: 195}, Mode: 0o666}),
+		t.Mknod(device.Node{Path: "/dev/dri/card0", Type: device.Char, Num: device.Num{Major: 226}, Mode: 0o660, GID: 44}),
+		t.Mknod(device.Node{Path: "/dev/nvidia-caps/nvidia-cap300", Type: device.Char, Num: device.Num{Major: 236, Minor: 300}, Mode: 0o444}),
+		t.Socket("/run/nvidia-persistenced/socket", 0o666),
+	)
+	for i := range n {
+		err = errors.Join(err, t.WriteFile(fmt.Sprintf("/sys/bus/pci/devices/%02x/%d", i%16, i), []byte("0x10de\n"), 0o444))
+	}
+	return t, err
+}
+
+// look describes what a program sees: every path with its type, number, owner.
+func look(_ context.Context, v mntns.View, _ []byte) ([]byte, error) {
+	var out strings.Builder
+	wd, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(&out, "wd %s\n", wd)
+	fmt.Println("a handler may print; this must not reach the pipe")
+	err = filepath.WalkDir("/", func(p string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		st := info.Sys().(*syscall.Stat_t)
+		fmt.Fprintf(&out, "%s %v %d:%d %d:%d", p, info.Mode(), st.Uid, st.Gid, st.Rdev>>8&0xfff, st.Rdev&0xff|st.Rdev>>12&^0xff)
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&out, " %q", data)
+		}
+		out.WriteString("\n")
+		return nil
+	})
+	for _, m := range v.Missing {
+		fmt.Fprintf(&out, "missing %s\n", m)
+	}
+	return []byte(out.String()), err
+}
+
+// session skips where the machine refuses, and says what to allow.
+func session(t *testing.T, opts mntns.Options) *mntns.Session {
+	t.Helper()
+	s := mntns.NewSession(opts)
+	t.Cleanup(func() { _ = s.Close() })
+	_, err := s.Do(t.Context(), "refuse", []byte("probe 0"))
+	if errors.Is(err, mntns.ErrUnable) {
+		e, _ := errors.AsType[*mntns.Error](err)
+		t.Skipf("%v (to allow it: %s)", err, e.Hint)
+	}
+	return s
+}
+
+func both(t *testing.T, f func(t *testing.T, opts mntns.Options)) {
+	t.Run("as we are", func(t *testing.T) { f(t, mntns.Options{}) })
+	t.Run("in a user namespace", func(t *testing.T) { f(t, mntns.Options{UserNamespace: true}) })
+}
+
+func do(t *testing.T, s *mntns.Session, kind, request string) string {
+	t.Helper()
+	reply, err := s.Do(t.Context(), kind, []byte(request))
+	if err != nil {
+		t.Fatalf("Do(%q, %q): %v", kind, request, err)
+	}
+	return string(reply)
+}
+
+func TestTheFakeMachineIsTheRootDirectory(t *testing.T) {
+	both(t, func(t *testing.T, opts mntns.Options) {
+		s := session(t, opts)
+		for _, name := range []string{"first", "second"} { // one child, two trees
+			got := do(t, s, "look", name+" 2")
+			for _, want := range []string{
+				"wd /\n",
+				"\n/etc/name -rw-r----- 0:0 0:0 " + fmt.Sprintf("%q", name),
+				"\n/lib Lrwxrwxrwx ",
+				"\n/dev/nvidia0 Dcrw-rw-rw- 0:0 195:0\n",
+				"\n/dev/nvidia-caps/nvidia-cap300 Dcr--r--r-- 0:0 236:300\n",
+				"\n/dev/dri/card0 Dcrw-rw---- 0:",
+				"\n/run/nvidia-persistenced/socket Srw-rw-rw- ",
+				"\n/sys/bus/pci/devices/01/1 -r--r--r-- ",
+			} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s: want %q in\n%s", name, want, got)
+				}
+			}
+			if lines := strings.Count(got, "\n/"); lines > 30 {
+				t.Errorf("%s: %d paths: more than the fake machine has\n%s", name, lines, got)
+			}
+			// A foreign group is true or reported, never just wrong.
+			if !strings.Contains(got, "/dev/dri/card0 Dcrw-rw---- 0:44 ") &&
+				!strings.Contains(got, "missing /dev/dri/card0: owner 0:44: ") {
+				t.Errorf("%s: the group of /dev/dri/card0 is wrong and not reported\n%s", name, got)
+			}
+		}
+	})
+}
+
+func TestA41NothingIsSeenOutside(t *testing.T) {
+	both(t, func(t *testing.T, opts mntns.Options) {
+		before, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := session(t, opts)
+		do(t, s, "look", "name 0")
+		during, err := os.ReadFile("/proc/self/mountinfo")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(before) != string(during) {
+			t.Errorf("the mount table changed from\n%s to\n%s", before, during)
+		}
+	})
+}
+
+func TestRefusalsReachTheCaller(t *testing.T) {
+	s := session(t, mntns.Options{})
+	_, err := s.Do(t.Context(), "refuse", []byte("name 0"))
+	e, ok := errors.AsType[*mntns.Error](err)
+	if !ok || !errors.Is(err, mntns.ErrRemote) || e.Hint != "try tomorrow" || !strings.Contains(err.Error(), "refuse: ") {
+		t.Errorf("a refusing Run: %#v (%v)", err, err)
+	}
+	if _, err := s.Do(t.Context(), "look", []byte("nonsense")); !errors.Is(err, mntns.ErrRemote) {
+		t.Errorf("a refusing Build: %v; want ErrRemote", err)
+	}
+	if _, err := s.Do(t.Context(), "nobody", nil); !errors.Is(err, mntns.ErrUnknownKind) {
+		t.Errorf("an unknown kind: %v; want ErrUnknownKind", err)
+	}
+	if got := do(t, s, "look", "after 0"); !strings.Contains(got, `"after"`) {
+		t.Errorf("after refusals the child sees\n%s", got)
+	}
+}
+
+func TestF28AChildThatDiesIsReplaced(t *testing.T) {
+	s := session(t, mntns.Options{})
+	if _, err := s.Do(t.Context(), "die", []byte("name 0")); !errors.Is(err, mntns.ErrLost) {
+		t.Errorf("a killed child: %v; want ErrLost", err)
+	}
+	do(t, s, "look", "name 0")
+	if _, err := s.Do(t.Context(), "panic", []byte("name 0")); err == nil || !strings.Contains(err.Error(), "panic: on purpose") {
+		t.Errorf("a panicking handler: %v", err)
+	}
+	if _, err := s.Do(t.Context(), "look", []byte("name 0")); err != nil && !errors.Is(err, mntns.ErrLost) {
+		t.Errorf("after a panic: %v", err)
+	}
+	do(t, s, "look", "name 0")
+}
+
+func TestF24ACancelledRequestEndsTheChild(t *testing.T) {
+	s := session(t, mntns.Options{})
+	reason := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go cancel(reason)
+	if _, err := s.Do(ctx, "hang", []byte("name 0")); !errors.Is(err, reason) {
+		t.Errorf("a cancelled request: %v; want %v", err, reason)
+	}
+	do(t, s, "look", "name 0")
+}
+
+func TestSessionServesManyCallers(t *testing.T) {
+	s := session(t, mntns.Options{})
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			name := fmt.Sprintf("caller%d", i)
+			reply, err := s.Do(t.Context(), "look", []byte(name+" 0"))
+			if err != nil || !strings.Contains(string(reply), name) {
+				t.Errorf("%s: %v\n%s", name, err, reply)
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Do(t.Context(), "look", []byte("name 0")); !errors.Is(err, mntns.ErrClosed) {
+		t.Errorf("after Close: %v; want ErrClosed", err)
+	}
+}
+
+func BenchmarkOnce700Entries(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := mntns.Once(b.Context(), "refuse", []byte("name 700")); !errors.Is(err, mntns.ErrRemote) {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkRequest700Entries(b *testing.B) {
+	s := mntns.NewSession(mntns.Options{})
+	defer s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Do(b.Context(), "refuse", []byte("name 700")); !errors.Is(err, mntns.ErrRemote) {
+			b.Fatal(err)
+		}
+	}
+}
