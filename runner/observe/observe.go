@@ -21,6 +21,7 @@ type Observation struct {
 	Libraries []Library `json:"libraries,omitempty"`
 	Env       []string  `json:"env,omitempty"` // "NAME=value", sorted; without those that every container has
 	Groups    []uint32  `json:"groups,omitempty"`
+	Problems  []string  `json:"problems,omitempty"` // what could not be looked at, and why; none: the observation is complete
 }
 
 // An Access is what came of opening a device node.
@@ -76,7 +77,10 @@ type Library struct {
 	SONAME string `json:"soname"`
 	Path   string `json:"path,omitempty"`  // as the loader would open it; empty: not found
 	Final  string `json:"final,omitempty"` // after links: ".../libcuda.so.550.163.01"
-	Via    string `json:"via,omitempty"`   // "ld.so.cache", "musl path file", "default folders"
+	Via    string `json:"via,omitempty"`   // "LD_LIBRARY_PATH", "ld.so.cache", "musl path file", "default folders"
+	// Problem says why a library that has a Path could not be loaded ("file too
+	// short"), or why none was looked for ("no loader").
+	Problem string `json:"problem,omitempty"`
 }
 
 // A Request says where to look. The zero Request looks at nodes, mounts,

@@ -1,0 +1,35 @@
+// Command gpurig-probe says what a container sees, from inside it.
+//
+// Without arguments it reads requests from standard input, one JSON text each,
+// and answers each with a line of JSON. "gpurig-probe init DIR" is the first
+// process of a container: it answers on the socket in DIR. It is built static,
+// as a container need not have a loader.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"gpurig/runner/observe/inside"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "gpurig-probe: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 0:
+		if err := inside.Guard(inside.View{}); err != nil {
+			return err
+		}
+		return inside.Serve(inside.View{}, os.Stdin, os.Stdout)
+	case len(args) == 2 && args[0] == "init":
+		return inside.Init(inside.View{}, args[1])
+	default:
+		return fmt.Errorf("want no arguments or \"init DIR\", got %q", args)
+	}
+}

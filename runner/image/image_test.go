@@ -1,0 +1,94 @@
+package image_test
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"gpurig/core/host"
+	"gpurig/runner/image"
+)
+
+func TestEveryImageIsMadeOnAMachineThatHasNothing(t *testing.T) {
+	set := image.NewSet(image.Bare{})
+	for _, kind := range image.Kinds() {
+		img, err := set.Image(kind)
+		if err != nil {
+			t.Errorf("Image(%q): %v", kind, err)
+			continue
+		}
+		for _, p := range []string{"/dev", "/proc", "/sys", "/etc", "/run"} {
+			if info, err := img.Tree.Lstat(p); err != nil || !info.Mode.IsDir() {
+				t.Errorf("image %s: %s is no folder: %v, %v", kind, p, info.Mode, err)
+			}
+		}
+		if image.About(kind) == "" {
+			t.Errorf("About(%q) is empty", kind)
+		}
+	}
+}
+
+func TestImageIsTheSameTwice(t *testing.T) {
+	for _, kind := range image.Kinds() {
+		a, err := image.NewSet(image.Bare{}).Image(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := image.NewSet(image.Bare{}).Image(kind); err != nil || a.Sum != b.Sum {
+			t.Errorf("image %s: sums %s and %s, %v", kind, a.Sum, b.Sum, err)
+		}
+	}
+}
+
+func TestImageLayouts(t *testing.T) {
+	const loader, muslLoader = "/lib64/ld-linux-x86-64.so.2", "/lib/ld-musl-x86_64.so.1"
+	for _, tc := range []struct {
+		kind     string
+		ends     map[string]string // where a path ends
+		absent   []string
+		empty    []string // files of no size
+		readOnly bool
+	}{
+		{kind: "", ends: map[string]string{loader: "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/lib": "/usr/lib", "/bin/sh": "/usr/bin/busybox"}},
+		{kind: "glibc-unmerged", ends: map[string]string{loader: "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/lib": "/lib", "/usr/lib": "/usr/lib"}},
+		{kind: "musl", ends: map[string]string{muslLoader: muslLoader}, absent: []string{loader, "/etc/ld.so.cache", "/etc/ld-musl-x86_64.path"}},
+		{kind: "none", absent: []string{loader, muslLoader, "/bin/sh", "/lib", "/usr/lib"}},
+		{kind: "readonly", readOnly: true, ends: map[string]string{"/lib64": "/usr/lib64"}},
+		{kind: "stale-libs", ends: map[string]string{"/lib/x86_64-linux-gnu/libcuda.so": "/usr/lib/x86_64-linux-gnu/libcuda.so.470.256.02"},
+			empty: []string{"/usr/lib/x86_64-linux-gnu/libcuda.so.535.183.01", "/usr/bin/nvidia-smi"}},
+		{kind: "mesa-links", ends: map[string]string{"/usr/lib/x86_64-linux-gnu/libGLX_indirect.so.0": "/usr/lib/x86_64-linux-gnu/libGLX_mesa.so.0.0.0"}},
+	} {
+		t.Run(tc.kind, func(t *testing.T) {
+			img, err := image.NewSet(image.Bare{}).Image(tc.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for p, want := range tc.ends {
+				if got, err := host.Resolve(img.Tree, p); err != nil || got != want {
+					t.Errorf("%s ends at %q, %v; want %s", p, got, err, want)
+				}
+			}
+			for _, p := range tc.absent {
+				if _, err := img.Tree.Lstat(p); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s: %v; want it absent", p, err)
+				}
+			}
+			for _, p := range tc.empty {
+				if info, err := img.Tree.Lstat(p); err != nil || !info.Mode.IsRegular() || info.Size != 0 {
+					t.Errorf("%s: %+v, %v; want an empty file", p, info, err)
+				}
+			}
+			if img.ReadOnly != tc.readOnly {
+				t.Errorf("ReadOnly = %v", img.ReadOnly)
+			}
+		})
+	}
+}
+
+func TestUnknownImageNamesThoseThereAre(t *testing.T) {
+	_, err := image.NewSet(image.Bare{}).Image("alpine")
+	if !errors.Is(err, image.ErrUnknown) || !strings.Contains(err.Error(), "musl") {
+		t.Errorf(`Image("alpine") = %v; want ErrUnknown and the list`, err)
+	}
+}

@@ -1,0 +1,98 @@
+package observe
+
+import (
+	"slices"
+	"strings"
+
+	"gpurig/core/device"
+)
+
+// What every container has before any device is given to it, as liblxc makes
+// it with lxc.autodev = 1, lxc.mount.auto and no more (src/lxc/conf.c:
+// lxc_devs, lxc_fill_autodev, default_mounts). It is left out of an
+// Observation, but only as long as it is what it should be: a /dev/null with
+// another number is seen.
+
+// OwnDir is where the probe and its socket are bound inside a container. It is
+// below LXC's fresh tmpfs, so that it leaves nothing in the root file system,
+// and no part of it is ever observed.
+const OwnDir = "/dev/.gpurig"
+
+// baseNodes are the nodes of every container. Number 0:0 stands for any: a
+// console is 5:1 or a pseudo terminal.
+var baseNodes = map[string]device.Num{
+	"/dev/null":    {Major: 1, Minor: 3},
+	"/dev/zero":    {Major: 1, Minor: 5},
+	"/dev/full":    {Major: 1, Minor: 7},
+	"/dev/random":  {Major: 1, Minor: 8},
+	"/dev/urandom": {Major: 1, Minor: 9},
+	"/dev/tty":     {Major: 5, Minor: 0},
+	"/dev/ptmx":    {Major: 5, Minor: 2},
+	"/dev/console": {},
+}
+
+// baseDirs are folders of /dev that are file systems of the kernel's own, or ours.
+var baseDirs = []string{"/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages", "/dev/lxc", OwnDir}
+
+// baseLinks are the links that LXC puts into /dev. Their targets are under
+// /proc; /dev/ptmx is a link where the kernel forbids a bind mount.
+var baseLinks = map[string][]string{
+	"/dev/fd":     {"/proc/self/fd"},
+	"/dev/stdin":  {"/proc/self/fd/0"},
+	"/dev/stdout": {"/proc/self/fd/1"},
+	"/dev/stderr": {"/proc/self/fd/2"},
+	"/dev/core":   {"/proc/kcore"},
+	"/dev/ptmx":   {"pts/ptmx", "/dev/pts/ptmx"},
+}
+
+// baseMounts are the mount points of every container, by file system type; ""
+// stands for any type.
+var baseMounts = map[string][]string{
+	"/":                        {""},
+	"/proc":                    {"proc"},
+	"/proc/sys":                {"proc"},
+	"/proc/sys/net":            {"proc"},
+	"/proc/sysrq-trigger":      {"proc"},
+	"/sys":                     {"sysfs"},
+	"/sys/devices/virtual/net": {"sysfs"},
+	"/sys/fs/cgroup":           {"cgroup2", "tmpfs"},
+	"/sys/kernel/security":     {"securityfs"},
+	"/dev":                     {"tmpfs"},
+	"/dev/pts":                 {"devpts"},
+	"/dev/ptmx":                {"devpts"},
+	"/dev/console":             {"devpts"},
+	"/dev/shm":                 {"tmpfs"},
+	"/dev/mqueue":              {"mqueue"},
+	OwnDir:                     {""},
+}
+
+// baseVars are the variables that liblxc gives every first process. Only the
+// first group may have any value.
+var (
+	baseVarNames = []string{"container", "container_ttys", "TERM", "HOME", "USER", "LOGNAME"}
+	baseVars     = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+)
+
+func isBaseNode(path string, typ device.Type, num device.Num) bool {
+	want, ok := baseNodes[path]
+	return ok && typ == device.Char && (!want.Known() || want == num)
+}
+
+func isBaseDir(path string) bool { return slices.Contains(baseDirs, path) }
+
+func isBaseLink(path, target string) bool { return slices.Contains(baseLinks[path], target) }
+
+// isBaseMount also knows the standard nodes: where mknod is forbidden (a user
+// namespace), LXC binds the host's instead of making its own.
+func isBaseMount(m MountLine) bool {
+	if types, ok := baseMounts[m.Target]; ok {
+		return slices.Contains(types, "") || slices.Contains(types, m.Type)
+	}
+	_, node := baseNodes[m.Target]
+	return node || strings.HasPrefix(m.Target, "/sys/fs/cgroup/") && (m.Type == "cgroup" || m.Type == "cgroup2")
+}
+
+func isBaseVar(v string) bool {
+	name, _, _ := strings.Cut(v, "=")
+	return slices.Contains(baseVarNames, name) || slices.Contains(baseVars, v)
+}

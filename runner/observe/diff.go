@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Difference is one entry that two observations disagree on. A and B are the
+// entry in each, as one line; empty: it is not there.
+type Difference struct {
+	Part string `json:"part"` // "nodes", "mounts", "links", "files", "libraries", "env", "groups", "problems"
+	What string `json:"what"` // the path or name
+	A    string `json:"a,omitempty"`
+	B    string `json:"b,omitempty"`
+}
+
+func (d Difference) String() string {
+	side := func(s string) string {
+		if s == "" {
+			return "nothing"
+		}
+		return s
+	}
+	return fmt.Sprintf("%s: %s: %s | %s", d.Part, d.What, side(d.A), side(d.B))
+}
+
+// Diff compares two observations entry by entry, in the order of Observation's
+// parts and, within a part, of a's entries and then those of b alone. Equal
+// observations have no differences.
+func Diff(a, b Observation) []Difference {
+	var out []Difference
+	add := func(part string, x, y []entry) { out = append(out, diffPart(part, x, y)...) }
+	add("nodes", entries(a.Nodes, Node.entry), entries(b.Nodes, Node.entry))
+	add("mounts", entries(a.Mounts, Mount.entry), entries(b.Mounts, Mount.entry))
+	add("links", entries(a.Links, Link.entry), entries(b.Links, Link.entry))
+	add("files", entries(a.Files, File.entry), entries(b.Files, File.entry))
+	add("libraries", entries(a.Libraries, Library.entry), entries(b.Libraries, Library.entry))
+	add("env", entries(a.Env, envEntry), entries(b.Env, envEntry))
+	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
+	add("problems", entries(a.Problems, problemEntry), entries(b.Problems, problemEntry))
+	return out
+}
+
+// An entry is one thing of an observation as key and text.
+type entry struct{ key, text string }
+
+func entries[T any](list []T, f func(T) entry) []entry {
+	out := make([]entry, 0, len(list))
+	for _, v := range list {
+		out = append(out, f(v))
+	}
+	return out
+}
+
+func (n Node) entry() entry {
+	return entry{n.Path, fmt.Sprintf("%s %s %04o %d:%d %s", n.Type, n.Num, uint32(n.Mode.Perm()), n.UID, n.GID, n.Open)}
+}
+
+func (m Mount) entry() entry {
+	return entry{m.Target, strings.TrimSpace(m.Type + " " + strings.Join(m.Options, ","))}
+}
+
+func (l Link) entry() entry {
+	if l.Final == "" {
+		return entry{l.Path, "-> " + l.Target + " (dangling)"}
+	}
+	return entry{l.Path, "-> " + l.Target + " (" + l.Final + ")"}
+}
+
+func (f File) entry() entry {
+	if f.Type == "absent" {
+		return entry{f.Path, "absent"}
+	}
+	return entry{f.Path, fmt.Sprintf("%s %d bytes %04o %d:%d", f.Type, f.Size, uint32(f.Mode.Perm()), f.UID, f.GID)}
+}
+
+func (l Library) entry() entry {
+	text := "not found"
+	if l.Path != "" {
+		text = l.Path + " -> " + l.Final + " by " + l.Via
+	}
+	if l.Problem != "" {
+		text += ": " + l.Problem
+	}
+	return entry{l.SONAME, text}
+}
+
+func envEntry(v string) entry {
+	name, value, _ := strings.Cut(v, "=")
+	return entry{name, "=" + value}
+}
+
+func groupEntry(g uint32) entry { return entry{fmt.Sprint(g), "member"} }
+
+func problemEntry(p string) entry { return entry{p, "seen"} }
+
+// diffPart pairs entries of equal key in order, so that two mounts on one
+// target compare with two.
+func diffPart(part string, a, b []entry) []Difference {
+	rest := make(map[string][]string, len(b))
+	for _, e := range b {
+		rest[e.key] = append(rest[e.key], e.text)
+	}
+	var out []Difference
+	for _, e := range a {
+		d := Difference{Part: part, What: e.key, A: e.text}
+		if left := rest[e.key]; len(left) > 0 {
+			d.B, rest[e.key] = left[0], left[1:]
+		}
+		if d.A != d.B {
+			out = append(out, d)
+		}
+	}
+	for _, e := range b {
+		if left := rest[e.key]; len(left) > 0 {
+			out = append(out, Difference{Part: part, What: e.key, B: left[0]})
+			rest[e.key] = left[1:]
+		}
+	}
+	return out
+}
