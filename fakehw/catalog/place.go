@@ -1,0 +1,166 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Placement is one GPU instance put somewhere on a GPU.
+type Placement struct {
+	Profile MIGProfile
+	Start   int      // first memory slice
+	ID      int      // GPU instance id, from the position
+	Parts   []string // compute instances, "1c", in order; none: one that has the whole instance
+}
+
+// A GeometryError says why a list of MIG profiles cannot stand on a product,
+// and what can.
+type GeometryError struct {
+	Product string   // name
+	Want    []string // as asked for
+	Why     string
+	Fits    []string // profiles that would still fit where the list went wrong
+}
+
+func (e *GeometryError) Error() string {
+	fits := strings.Join(e.Fits, ", ")
+	if fits == "" {
+		fits = "nothing more"
+	}
+	return fmt.Sprintf("MIG geometry [%s] on %s: %s; what fits: %s", strings.Join(e.Want, ", "), e.Product, e.Why, fits)
+}
+
+// Place finds a place for each of the named profiles, in the order given, or
+// says why there is none. A name may carry a fixed place, as nvidia-smi mig
+// -cgi takes it ("3g.20gb:4"), and compute instances ("3g.20gb/1c/2c").
+//
+// The first combination in order of the products' starts is taken, so the same
+// list always gives the same instances. The error is a *GeometryError.
+func (p Product) Place(names []string) ([]Placement, error) {
+	bad := func(why string, fits []string) ([]Placement, error) {
+		return nil, &GeometryError{Product: p.Name, Want: names, Why: why, Fits: fits}
+	}
+	if len(p.MIG) == 0 {
+		return bad("this GPU has no MIG", nil)
+	}
+	wants := make([]want, len(names))
+	for i, name := range names {
+		w, why := p.parseWant(name)
+		if why != "" {
+			return bad(why, p.profileNames())
+		}
+		wants[i] = w
+	}
+	if len(wants) == 0 {
+		return nil, nil
+	}
+	best := 0
+	out := p.search(wants, nil, &best)
+	if out == nil {
+		return bad(fmt.Sprintf("no room for %s beside [%s]", names[best], strings.Join(names[:best], ", ")), p.room(wants[:best]))
+	}
+	return out, nil
+}
+
+// A want is one parsed entry of a geometry.
+type want struct {
+	profile MIGProfile
+	start   int // -1: anywhere
+	parts   []string
+}
+
+func (p Product) profileNames() []string {
+	var out []string
+	for _, m := range p.MIG {
+		out = append(out, m.Name)
+	}
+	return out
+}
+
+// parseWant reads "3g.20gb:4/1c/2c"; why is empty when it could.
+func (p Product) parseWant(text string) (w want, why string) {
+	rest, parts, hasParts := strings.Cut(text, "/")
+	name, at, placed := strings.Cut(rest, ":")
+	m, ok := p.MIGProfile(name)
+	if !ok {
+		return want{}, fmt.Sprintf("there is no profile %q", name)
+	}
+	w = want{profile: m, start: -1}
+	if placed {
+		n, err := strconv.Atoi(at)
+		if err != nil || !slices.Contains(m.Starts, n) {
+			return want{}, fmt.Sprintf("%s cannot start at slice %q, only at %v", name, at, m.Starts)
+		}
+		w.start = n
+	}
+	if !hasParts {
+		return w, ""
+	}
+	sum := 0
+	for _, part := range strings.Split(parts, "/") {
+		n, err := strconv.Atoi(strings.TrimSuffix(part, "c"))
+		if err != nil || n < 1 || part != strconv.Itoa(n)+"c" {
+			return want{}, fmt.Sprintf("compute instance %q of %s is not like \"1c\"", part, name)
+		}
+		sum += n
+		w.parts = append(w.parts, part)
+	}
+	if sum > m.Compute {
+		return want{}, fmt.Sprintf("compute instances of %s have %d slices together, it has %d", name, sum, m.Compute)
+	}
+	return w, ""
+}
+
+// search places wants one after another, going back when stuck. best is the
+// longest run of wants that could stand together.
+func (p Product) search(wants []want, done []Placement, best *int) []Placement {
+	*best = max(*best, len(done))
+	if len(done) == len(wants) {
+		return slices.Clone(done)
+	}
+	w := wants[len(done)]
+	for _, start := range w.profile.Starts {
+		if w.start >= 0 && start != w.start || !p.free(w.profile, start, done) {
+			continue
+		}
+		next := Placement{Profile: w.profile, Start: start, ID: GPUInstanceID(start, w.profile.Size, p.Slices), Parts: w.parts}
+		if out := p.search(wants, append(done, next), best); out != nil {
+			return out
+		}
+	}
+	return nil
+}
+
+// free reports whether an instance of m may begin at start beside done: no
+// shared memory slice, compute slices left, and its count not used up.
+func (p Product) free(m MIGProfile, start int, done []Placement) bool {
+	compute, same := m.Compute, 1
+	for _, d := range done {
+		if start < d.Start+d.Profile.Size && d.Start < start+m.Size {
+			return false
+		}
+		compute += d.Profile.Compute
+		if d.Profile.ID == m.ID {
+			same++
+		}
+	}
+	total := 7
+	if p.Slices == 4 {
+		total = 4
+	}
+	return compute <= total && same <= m.Count
+}
+
+// room lists the profiles that fit beside wants.
+func (p Product) room(wants []want) []string {
+	var out []string
+	for _, m := range p.MIG {
+		more := append(slices.Clone(wants), want{profile: m, start: -1})
+		if p.search(more, nil, new(int)) != nil {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,348 @@
+package fakehw
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurig/core/host"
+	"gpurig/core/pci"
+	"gpurig/fakehw/catalog"
+)
+
+// DriverOptions say how NVIDIA's kernel driver is loaded. The zero value, with
+// a version, is the driver as packages load it.
+type DriverOptions struct {
+	Version      string            // or a branch: "550"
+	Open         bool              // the open kernel modules
+	Modules      []string          // sysfs spelling; none: what such a host has
+	Majors       map[string]uint32 // dynamic majors by name; others are taken from 511 down
+	IMEXChannels int               // nodes made below /dev/nvidia-caps-imex-channels
+}
+
+var (
+	desktopModules = []string{"nvidia", "nvidia_drm", "nvidia_modeset", "nvidia_uvm"}
+	nvgpuModules   = []string{"nvgpu", "nvidia", "nvidia_drm", "nvidia_modeset"}
+)
+
+// Bind lets the kernel's own drivers (amdgpu, i915, xe, ast) take the GPUs that
+// name one: names, memory, DRM nodes and /dev/kfd appear. Card and render
+// numbers that are -1 are given in order of address.
+func Bind(m host.Model, majors map[string]uint32) host.Model {
+	out := m.Clone()
+	compute := false
+	for i := range out.GPUs {
+		g := &out.GPUs[i]
+		p, ok := productOf(*g)
+		if !ok || g.PCI == nil || g.PCI.Driver != p.Driver || p.Driver == "nvidia" {
+			continue
+		}
+		g.Name = p.Name
+		if p.Driver == "amdgpu" {
+			g.MemoryMiB = p.MemoryMiB
+			compute = true
+		}
+		numberDRM(&out, g, p)
+		addDRMNodes(&out, *g)
+	}
+	if compute {
+		_, render := groups(&out)
+		setNode(&out, char("/dev/kfd", addMajor(&out, "kfd", majors["kfd"]), 0, 0o660, render))
+	}
+	normalize(&out)
+	return out
+}
+
+// productOf returns what g is.
+func productOf(g host.GPU) (catalog.Product, bool) {
+	if g.PCI != nil {
+		return catalog.ByID(g.PCI.ID)
+	}
+	p, err := catalog.Find("orin-gpu")
+	return p, err == nil && g.Platform != ""
+}
+
+// numberDRM gives g the first free card and render number where it has none.
+func numberDRM(m *host.Model, g *host.GPU, p catalog.Product) {
+	if g.Card < 0 {
+		g.Card = 0
+		for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.PCI != g.PCI && o.Card == g.Card }) {
+			g.Card++
+		}
+	}
+	if g.Render < 0 && p.Render {
+		g.Render = 128
+		for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.PCI != g.PCI && o.Render == g.Render }) {
+			g.Render++
+		}
+	}
+}
+
+// Load loads NVIDIA's driver: it takes every NVIDIA GPU and NVSwitch that no
+// other driver holds, and on a Tegra the integrated GPU. Numbers in the model
+// that are -1 are given in order of address; others stay.
+func Load(m host.Model, o DriverOptions) (host.Model, error) {
+	change := "driver " + o.Version
+	if m.Driver != nil {
+		return host.Model{}, impossible(change, "driver %s is loaded", m.Driver.Version)
+	}
+	release, err := catalog.FindDriver(o.Version)
+	if err != nil {
+		return host.Model{}, &ChangeError{Change: change, Err: err}
+	}
+	out := m.Clone()
+	out.Driver = &host.Driver{Version: release.Version, Open: o.Open, CUDA: release.CUDA, Modules: slices.Clone(o.Modules)}
+	if len(o.Modules) == 0 {
+		out.Driver.Modules = slices.Clone(desktopModules)
+		if hasPlatformGPU(&out) {
+			out.Driver.Modules = slices.Clone(nvgpuModules)
+		}
+	}
+	takeGPUs(&out)
+	addDriverNodes(&out, o)
+	normalize(&out)
+	return out, nil
+}
+
+func hasPlatformGPU(m *host.Model) bool {
+	return slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return g.PCI == nil })
+}
+
+// hasDiscrete reports whether NVIDIA's driver holds a PCI GPU that is no part
+// of the SoC.
+func hasDiscrete(m *host.Model) bool {
+	return slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return driven(g) && g.PCI.ID.Device != 0x2b00 })
+}
+
+// driven reports whether NVIDIA's PCI driver holds g.
+func driven(g host.GPU) bool { return g.PCI != nil && g.PCI.Driver == "nvidia" }
+
+func hasModule(m *host.Model, name string) bool {
+	return m.Driver != nil && slices.Contains(m.Driver.Modules, name)
+}
+
+// takeGPUs binds the functions and fills in what the driver knows of them.
+func takeGPUs(m *host.Model) {
+	normalize(m)
+	for i := range m.NVSwitches {
+		if m.NVSwitches[i].Driver == "" {
+			m.NVSwitches[i].Driver = "nvidia-nvswitch"
+		}
+	}
+	minor, index := freeMinor(m), 0
+	for i := range m.GPUs {
+		g := &m.GPUs[i]
+		if g.PCI != nil && (g.PCI.ID.Vendor != pci.NVIDIA || g.PCI.Driver != "" && g.PCI.Driver != "nvidia") {
+			continue
+		}
+		p, ok := productOf(*g)
+		if !ok {
+			continue // the driver does not know the product and leaves it alone
+		}
+		g.Name, g.ComputeCap, g.MemoryMiB = p.Name, p.ComputeCap, p.MemoryMiB
+		if g.Index < 0 {
+			for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Index == index }) {
+				index++
+			}
+			g.Index = index
+		}
+		if g.PCI == nil { // Orin prints its UUID without a prefix
+			if g.UUID == "" {
+				g.UUID = uuid(0, "igpu ", m.Tegra.Model, " ", g.Platform)
+			}
+			continue
+		}
+		g.PCI.Driver, g.VBIOS = "nvidia", p.VBIOS
+		if g.UUID == "" {
+			g.UUID = "GPU-" + uuid(0, "gpu ", g.PCI.ID, " ", g.PCI.BDF)
+		}
+		if g.Minor < 0 {
+			g.Minor = minor
+			minor = freeMinor(m)
+		}
+		if hasModule(m, "nvidia_drm") && p.Render {
+			numberDRM(m, g, p)
+		}
+	}
+}
+
+// freeMinor returns the lowest NVIDIA minor that no GPU has. On Orin minor 0 is
+// the display's.
+func freeMinor(m *host.Model) int {
+	n := 0
+	if hasPlatformGPU(m) {
+		n = 1
+	}
+	for slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return g.Minor == n }) {
+		n++
+	}
+	return n
+}
+
+// addDriverNodes adds the lines of /proc/devices and the nodes that the loaded
+// modules bring.
+func addDriverNodes(m *host.Model, o DriverOptions) {
+	addFrontend(m)
+	discrete := hasDiscrete(m)
+	if hasModule(m, "nvidia_uvm") {
+		uvm := addMajor(m, "nvidia-uvm", o.Majors["nvidia-uvm"])
+		mode, gid := driverMode(m)
+		setNode(m, char("/dev/nvidia-uvm", uvm, 0, mode, gid))
+		setNode(m, char("/dev/nvidia-uvm-tools", uvm, 1, mode, gid))
+	}
+	if discrete {
+		addFabric(m, o.Majors)
+		caps := addMajor(m, "nvidia-caps", o.Majors["nvidia-caps"])
+		setNode(m, char(capPath(capConfig), caps, capConfig, 0o400, 0))
+		setNode(m, char(capPath(capMonitor), caps, capMonitor, 0o444, 0))
+		addIMEX(m, o)
+	}
+	for _, g := range m.GPUs {
+		if driven(g) {
+			setNode(m, frontendNode(m, g.Minor))
+			addDRMNodes(m, g)
+			addInstanceNodes(m, g)
+		}
+	}
+	if m.Tegra != nil {
+		addTegraNodes(m, o.Majors)
+	}
+}
+
+// addFrontend adds what stands on major 195. Up to 535 one module registered
+// all of it; since 545 each part has its own name.
+func addFrontend(m *host.Model) {
+	setNode(m, frontendNode(m, minorControl))
+	if hasModule(m, "nvidia_modeset") {
+		setNode(m, frontendNode(m, minorModeset))
+	}
+	if catalog.BranchNumber(m.Driver.Version) < 540 {
+		addMajor(m, "nvidia-frontend", majorNVIDIA)
+		return
+	}
+	addMajor(m, "nvidia", majorNVIDIA)
+	addMajor(m, "nvidiactl", majorNVIDIA)
+	if hasModule(m, "nvidia_modeset") {
+		addMajor(m, "nvidia-modeset", majorNVIDIA)
+	}
+}
+
+// addFabric adds the NVSwitch and NVLink nodes of hosts that have switches.
+func addFabric(m *host.Model, majors map[string]uint32) {
+	if len(m.NVSwitches) == 0 {
+		return
+	}
+	setNode(m, char("/dev/nvidia-nvlink", addMajor(m, "nvidia-nvlink", majors["nvidia-nvlink"]), 0, 0o666, 0))
+	major := addMajor(m, "nvidia-nvswitch", majors["nvidia-nvswitch"])
+	setNode(m, char("/dev/nvidia-nvswitchctl", major, minorControl, 0o666, 0))
+	for i := range m.NVSwitches {
+		setNode(m, char(fmt.Sprintf("/dev/nvidia-nvswitch%d", i), major, uint32(i), 0o666, 0))
+	}
+}
+
+// addIMEX adds the IMEX line, which drivers since 550 register everywhere, and
+// on hosts with channels their nodes.
+func addIMEX(m *host.Model, o DriverOptions) {
+	if catalog.BranchNumber(m.Driver.Version) < 550 {
+		return
+	}
+	major := addMajor(m, "nvidia-caps-imex-channels", o.Majors["nvidia-caps-imex-channels"])
+	if o.IMEXChannels == 0 {
+		return
+	}
+	caps, _ := majorOf(m, "nvidia-caps")
+	setNode(m, char(capPath(capIMEX), caps, capIMEX, 0o400, 0))
+	for i := range o.IMEXChannels {
+		setNode(m, char(fmt.Sprintf("/dev/nvidia-caps-imex-channels/channel%d", i), major, uint32(i), 0o666, 0))
+	}
+}
+
+// Unloaded returns m after NVIDIA's modules were removed: GPUs without a
+// driver, names and UUIDs unknown, nodes and majors gone. Libraries stay.
+func Unloaded(m host.Model) host.Model {
+	out := m.Clone()
+	if out.Driver == nil {
+		return out
+	}
+	for i := range out.GPUs {
+		g := &out.GPUs[i]
+		if g.PCI != nil && !driven(*g) {
+			continue
+		}
+		dropDRMNodes(&out, *g)
+		*g = host.GPU{PCI: g.PCI, Platform: g.Platform, Minor: -1, Index: -1, Card: -1, Render: -1}
+		if g.PCI != nil {
+			g.PCI.Driver = ""
+		}
+	}
+	for i := range out.NVSwitches {
+		out.NVSwitches[i].Driver = ""
+	}
+	dropNodes(&out, func(p string) bool {
+		return strings.HasPrefix(p, "/dev/nvidia") || strings.HasPrefix(p, "/dev/nvgpu/") ||
+			strings.HasPrefix(p, "/dev/nvhost-") && strings.HasSuffix(p, "gpu")
+	})
+	dropMajors(&out, func(name string) bool {
+		return strings.HasPrefix(name, "nvidia") || strings.HasSuffix(name, ".gpu") ||
+			name == "drm" && !anyNode(&out, "/dev/dri/")
+	})
+	out.Driver = nil
+	return trimmed(out)
+}
+
+func anyNode(m *host.Model, prefix string) bool {
+	for _, n := range m.Nodes {
+		if strings.HasPrefix(n.Path, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// WithDriver returns m with another driver, kernel and user space, after the
+// reboot that it takes: version "550.163.01" or branch "550". Where no driver
+// was loaded it is loaded now. What the driver makes follows: the names in
+// /proc/devices, IMEX lines, capability nodes. Numbers and MIG geometry stay.
+func WithDriver(m host.Model, version string) (host.Model, error) {
+	release, err := catalog.FindDriver(version)
+	if err != nil {
+		return host.Model{}, &ChangeError{Change: "driver " + version, Err: err}
+	}
+	out := m.Clone()
+	if out.Userspace != nil {
+		setUserspaceVersion(out.Userspace, release.Version)
+	}
+	if out.Driver == nil {
+		return Load(out, DriverOptions{Version: release.Version})
+	}
+	majors := map[string]uint32{}
+	for _, x := range out.Majors {
+		majors[x.Name] = x.Major
+	}
+	out.Driver.Version, out.Driver.CUDA = release.Version, release.CUDA
+	dropMajors(&out, func(name string) bool {
+		switch name {
+		case "nvidia", "nvidiactl", "nvidia-modeset", "nvidia-frontend", "nvidia-caps-imex-channels":
+			return true
+		}
+		return false
+	})
+	addLines(&out, majors)
+	if _, ok := majorOf(&out, "nvidia-caps-imex-channels"); !ok {
+		dropNodes(&out, func(p string) bool {
+			return strings.HasPrefix(p, "/dev/nvidia-caps-imex-channels/") || p == capPath(capIMEX)
+		})
+	}
+	normalize(&out)
+	return out, nil
+}
+
+// addLines registers the lines that depend on the driver's release alone.
+func addLines(m *host.Model, majors map[string]uint32) {
+	before := slices.Clone(m.Nodes)
+	addFrontend(m)
+	if _, ok := majorOf(m, "nvidia-caps"); ok {
+		addIMEX(m, DriverOptions{Majors: majors})
+	}
+	m.Nodes = before // nodes that a fault removed do not come back with an upgrade
+}
