@@ -1,0 +1,153 @@
+// Package cli is the gpurig command line: it parses, calls the rooms that do
+// the work, and prints. One file has one command.
+//
+// Results go to standard output, everything else to standard error. A mistake
+// of the user is an "error:" line that says what, where and why, and a "hint:"
+// line that says what to do. Colours appear on a terminal only, and never with
+// NO_COLOR set.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes, part of the interface: CI scripts branch on them.
+const (
+	ExitOK     = 0
+	ExitFailed = 1 // a scenario failed, or a comparison found a regression: the product is wrong
+	ExitUsage  = 2 // bad flags, bad input files, or nothing selected to run
+	ExitBroken = 3 // no verdict: lost container, fault of ours
+)
+
+// Streams are where a command reads and writes, and what they are.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Terminal bool // Err is a terminal that shows progress
+	Colour   bool
+}
+
+// An exit is an error that carries its own exit code. Err may be nil: the
+// command has said everything itself.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+func (e *exit) Unwrap() error { return e.err }
+
+// broken marks an error as no mistake of the user's and no verdict.
+func broken(err error) error { return &exit{code: ExitBroken, err: err} }
+
+// hinted gives an error a hint.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+func hint(err error, format string, args ...any) error {
+	return &hinted{err: err, hint: fmt.Sprintf(format, args...)}
+}
+
+// Main runs one command line and returns the exit code.
+func Main(ctx context.Context, s Streams, args []string) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	var e *exit
+	if errors.As(err, &e) {
+		if e.err != nil {
+			printError(s.Err, e.err)
+		}
+		return e.code
+	}
+	printError(s.Err, err)
+	return ExitUsage
+}
+
+// Version is the version of this program: the module's, when it was installed
+// from one, else "devel" with the revision it was built from.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	v := "devel"
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			v += "-" + s.Value[:12]
+		}
+	}
+	return v
+}
+
+func newRoot(s Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "gpurig",
+		Short: "Test GPU passthrough into system containers, without the rack of hardware",
+		Long: `gpurig runs scenarios of GPU passthrough: simulated in milliseconds, in real
+containers on a fake machine, and on real hardware. One scenario file, one
+verdict, one report.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       Version(),
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("gpurig {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return hint(err, "run %s --help", cmd.CommandPath())
+	})
+	for _, add := range commands {
+		root.AddCommand(add(s))
+	}
+	return root
+}
+
+// printError writes one "error:" line for each problem, and its hint.
+func printError(w io.Writer, err error) {
+	for _, e := range flatten(err) {
+		fmt.Fprintf(w, "error: %s\n", printable(e.Error()))
+		if h := hintOf(e); h != "" {
+			fmt.Fprintf(w, "hint: %s\n", printable(h))
+		}
+	}
+}
+
+// flatten takes joined errors apart, so that each gets its own line.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && strings.Contains(err.Error(), "\n") {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, flatten(e)...)
+		}
+		return out
+	}
+	return []error{err}
+}

@@ -1,0 +1,10 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+// commands are the commands of gpurig, in the order of the help.
+var commands = []func(Streams) *cobra.Command{
+	newCompare,
+	newMerge,
+	newDoctor,
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"gpurig/reports"
+)
+
+func newMerge(s Streams) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:     "merge REPORT...",
+		Short:   "Join the JSON reports of all shards of one run",
+		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, f := range files {
+				if err := reports.CheckFile(f); err != nil {
+					return err
+				}
+			}
+			var parts []reports.Report
+			for _, a := range args {
+				r, err := reports.Read(a)
+				if err != nil {
+					return err
+				}
+				parts = append(parts, r)
+			}
+			all, err := reports.Merge(parts)
+			if err != nil {
+				return hint(err, "give the report of every shard, once")
+			}
+			if len(files) == 0 {
+				data, err := reports.JSON(all)
+				if err != nil {
+					return err
+				}
+				_, err = s.Out.Write(data)
+				return err
+			}
+			for _, f := range files {
+				if err := reports.Write(f, all); err != nil {
+					return broken(err)
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md); again for another format; none: JSON to standard output")
+	return cmd
+}

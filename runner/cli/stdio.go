@@ -1,0 +1,26 @@
+package cli
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/fakehw/mntns"
+)
+
+// Init must be the first call of main: this program starts itself once more to
+// serve as the child that works inside a fake machine.
+func Init() { mntns.Init() }
+
+// Stdio returns the process's own streams.
+func Stdio() Streams {
+	tty := isTerminal(os.Stderr)
+	_, plain := os.LookupEnv("NO_COLOR")
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: tty,
+		Colour: tty && !plain && os.Getenv("TERM") != "dumb"}
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}

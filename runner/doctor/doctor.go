@@ -1,0 +1,175 @@
+// Package doctor finds out what this machine can run, by trying, and says how
+// to make it able to do more. It changes nothing that outlives it.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/fakehw/mntns"
+)
+
+// A State is one of three answers.
+type State string
+
+// The answers: yes, no, and could not find out.
+const (
+	Yes     State = "yes"
+	No      State = "no"
+	Unknown State = "unknown"
+)
+
+// A Check is one ability of the machine.
+type Check struct {
+	Name   string `json:"name"`           // "lxc"
+	For    string `json:"for"`            // what needs it
+	State  State  `json:"state"`          //
+	Detail string `json:"detail"`         // version found, or what is in the way
+	Hint   string `json:"hint,omitempty"` // how to make it able, one sentence
+}
+
+// Examine makes all checks, in a fixed order.
+func Examine(ctx context.Context, programDir string) []Check {
+	return []Check{
+		simulator(),
+		generation(),
+		root(),
+		program(ctx, "lxc", "real LXC containers", "lxc-start", []string{"--version"}, "apt-get install lxc"),
+		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
+		beside(programDir, "cdi-hook"),
+		beside(programDir, "gpurig-probe"),
+		cgroup(1),
+		cgroup(2),
+		file("busybox", "the images of real containers", "/bin/busybox", "apt-get install busybox-static"),
+		musl(),
+		gpu(),
+	}
+}
+
+func simulator() Check {
+	return Check{Name: "sim", For: "simulated containers", State: Yes, Detail: "needs no privilege"}
+}
+
+func generation() Check {
+	c := Check{Name: "spec-generation", For: "CDI Specs of hosts that have no golden Spec", State: Yes, Detail: "in a private namespace"}
+	if err := mntns.Able(); err != nil {
+		c.State, c.Detail = No, oneLine(err)
+		var e *mntns.Error
+		if errors.As(err, &e) {
+			c.Hint = e.Hint
+		}
+	}
+	return c
+}
+
+func root() Check {
+	c := Check{Name: "root", For: "real containers", State: Yes, Detail: "running as root"}
+	if os.Geteuid() != 0 {
+		c.State, c.Detail, c.Hint = No, fmt.Sprintf("running as user %d", os.Geteuid()), "run gpurig as root, or with sudo"
+	}
+	return c
+}
+
+func program(ctx context.Context, name, use, prog string, version []string, install string) Check {
+	c := Check{Name: name, For: use, State: Yes}
+	p, err := exec.LookPath(prog)
+	if err != nil {
+		c.State, c.Detail, c.Hint = No, prog+" is not installed", "as root: "+install
+		return c
+	}
+	c.Detail = p
+	if version != nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		out, err := exec.CommandContext(ctx, p, version...).Output()
+		if err != nil {
+			c.State, c.Detail = Unknown, fmt.Sprintf("%s does not answer: %s", p, oneLine(err))
+			return c
+		}
+		c.Detail = p + ", version " + strings.TrimSpace(string(out))
+	}
+	return c
+}
+
+func beside(dir, name string) Check {
+	c := file(name, "real containers", filepath.Join(dir, name), "make build")
+	return c
+}
+
+func file(name, use, p, install string) Check {
+	c := Check{Name: name, For: use, State: Yes, Detail: p}
+	if _, err := os.Stat(p); err != nil {
+		c.State, c.Detail, c.Hint = No, p+" is not there", install
+	}
+	return c
+}
+
+func musl() Check {
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	return file("musl", "images with musl in place of glibc", "/lib/ld-musl-"+arch+".so.1", "apt-get install musl")
+}
+
+// cgroup says whether containers can be given device rules of that version: as
+// the machine is mounted, or in a private mount namespace.
+func cgroup(version int) Check {
+	c := Check{Name: fmt.Sprintf("cgroup-v%d", version), For: fmt.Sprintf("containers with cgroup v%d device rules", version), State: Yes}
+	var st unix.Statfs_t
+	if err := unix.Statfs("/sys/fs/cgroup", &st); err != nil {
+		c.State, c.Detail = Unknown, "/sys/fs/cgroup: "+err.Error()
+		return c
+	}
+	unified := st.Type == unix.CGROUP2_SUPER_MAGIC
+	switch {
+	case version == 2 && unified:
+		c.Detail = "mounted at /sys/fs/cgroup"
+	case version == 2:
+		c.Detail = "mounted in a private mount namespace for each run"
+		if os.Geteuid() != 0 {
+			c.State, c.Detail, c.Hint = No, "this machine mounts cgroup v1, and only root can mount v2 beside it", "run gpurig as root"
+		}
+	case unified:
+		c.State, c.Detail, c.Hint = No, "this machine mounts cgroup v2 only", "boot with systemd.unified_cgroup_hierarchy=0 if v1 is wanted"
+	default:
+		if _, err := os.Stat("/sys/fs/cgroup/devices"); err != nil {
+			c.State, c.Detail = No, "no devices controller at /sys/fs/cgroup/devices"
+		} else {
+			c.Detail = "mounted at /sys/fs/cgroup/devices"
+		}
+	}
+	return c
+}
+
+// gpu looks for hardware, opening nothing.
+func gpu() Check {
+	c := Check{Name: "gpu", For: "scenarios on real hardware", State: No, Detail: "no display function below /sys/bus/pci/devices has a driver"}
+	names, err := filepath.Glob("/sys/bus/pci/devices/*/class")
+	if err != nil {
+		c.State, c.Detail = Unknown, err.Error()
+		return c
+	}
+	var found []string
+	for _, n := range names {
+		data, err := os.ReadFile(n)
+		if err != nil || !strings.HasPrefix(string(data), "0x03") {
+			continue
+		}
+		if driver, err := os.Readlink(filepath.Join(filepath.Dir(n), "driver")); err == nil {
+			found = append(found, filepath.Base(filepath.Dir(n))+" "+filepath.Base(driver))
+		}
+	}
+	if len(found) > 0 {
+		c.State, c.Detail = Yes, strings.Join(found, ", ")
+	}
+	return c
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
