@@ -1,0 +1,187 @@
+package nvidia
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/NVIDIA/go-nvlib/pkg/nvlib/device"
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi/transform"
+	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"gpurig/core/host"
+	"gpurig/core/refuse"
+)
+
+// A Result is a Spec and what there is to say about it.
+type Result struct {
+	Spec *specs.Spec `json:"spec"`
+	// Mode is the mode that Spec was made in: what "auto" came to.
+	Mode string `json:"mode"`
+	// Warnings are sorted. A host without graphics has many of ReasonNotFound;
+	// ReasonUVMMissing means that the Spec was made too early.
+	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// Generate makes the Spec of the machine whose files are at "/" of this process
+// and whose management library is lib. root must show the same files.
+//
+// Its minimum version is set, it is valid, and equal hosts give equal Specs. A
+// refusal is a *refuse.Error with one of this package's reasons. Generate waits
+// for NVML and cannot be interrupted while it does: a caller who must not hang
+// runs it in a process of its own.
+func Generate(ctx context.Context, root host.Root, lib nvml.Interface, opts Options) (*Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("generate CDI Spec: %w", context.Cause(ctx))
+	}
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{root: root, lib: lib, opts: opts, log: &collector{}, devices: device.New(lib)}
+	if err := g.prepare(); err != nil {
+		return nil, err
+	}
+	spec, err := g.generate()
+	if err != nil {
+		return nil, err
+	}
+	if err := g.finish(spec); err != nil {
+		return nil, err
+	}
+	return &Result{Spec: spec, Mode: string(g.mode), Warnings: g.log.warnings()}, nil
+}
+
+type generator struct {
+	root    host.Root
+	lib     nvml.Interface
+	devices device.Interface
+	opts    Options
+	mode    nvcdi.Mode
+	log     *collector
+	csv     []string // csv mode: the files that are there
+}
+
+// prepare decides the mode and refuses what cannot go well.
+func (g *generator) prepare() error {
+	platform := platformInfo(g.root, g.lib, g.devices, g.opts)
+	mode, err := resolveMode(g.opts, platform)
+	if err != nil {
+		return err
+	}
+	g.mode = mode
+	switch mode {
+	case nvcdi.ModeNvml:
+		return g.checkNVML()
+	case nvcdi.ModeCSV:
+		return g.findCSV()
+	}
+	return nil
+}
+
+// checkNVML turns the ways in which NVML does not start, which nvcdi reports in
+// words, into reasons, and looks for GPUs that have no device to offer.
+func (g *generator) checkNVML() error {
+	if r := g.lib.Init(); r != nvml.SUCCESS {
+		return nvmlRefusal("Init", r)
+	}
+	defer g.lib.Shutdown()
+	gpus, empty, err := g.countMIG()
+	if err != nil {
+		return err
+	}
+	switch {
+	case gpus == 0:
+		return refusal(ReasonNoDevices, "NVML", "no NVIDIA GPU on this host")
+	case len(empty) == gpus:
+		return refusal(ReasonMIGEmpty, "GPU 0", "MIG mode is on and no MIG device has been created").
+			WithHint("Create one with nvidia-smi mig -cgi PROFILE -C, or turn MIG mode off.")
+	}
+	for _, i := range empty {
+		g.log.all = append(g.log.all, Warning{Reason: ReasonMIGEmpty,
+			Msg: fmt.Sprintf("GPU %d: MIG mode is on and no MIG device has been created; the GPU is not in the Spec", i)})
+	}
+	return nil
+}
+
+// countMIG returns the number of GPUs and the indexes of those that are in MIG
+// mode without any MIG device.
+func (g *generator) countMIG() (gpus int, empty []int, err error) {
+	err = g.devices.VisitDevices(func(i int, d device.Device) error {
+		gpus++
+		on, err := d.IsMigEnabled()
+		if err != nil || !on {
+			return err
+		}
+		migs, err := d.GetMigDevices()
+		if err == nil && len(migs) == 0 {
+			empty = append(empty, i)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, nil, g.nvmlFailure(err)
+	}
+	return gpus, empty, nil
+}
+
+func (g *generator) nvmlFailure(err error) *refuse.Error {
+	return refusal(ReasonNVML, "NVML", "the management library failed").WithErr(err)
+}
+
+// generate runs nvcdi.
+func (g *generator) generate() (*specs.Spec, error) {
+	namers, err := g.namers()
+	if err != nil {
+		return nil, err
+	}
+	o := g.opts
+	options := []nvcdi.Option{
+		nvcdi.WithLogger(g.log), nvcdi.WithMode(g.mode), nvcdi.WithDeviceNamers(namers...),
+		nvcdi.WithNvmlLib(g.lib), nvcdi.WithDeviceLib(g.devices), nvcdi.WithInfoLib(platformInfo(g.root, g.lib, g.devices, o)),
+		nvcdi.WithDriverRoot(o.DriverRoot), nvcdi.WithDevRoot(o.DevRoot),
+		nvcdi.WithNVIDIACDIHookPath(o.HookPath), nvcdi.WithLdconfigPath(o.LdconfigPath),
+		nvcdi.WithCSVFiles(g.csv), nvcdi.WithCSVIgnorePatterns(o.CSVIgnorePatterns),
+		nvcdi.WithLibrarySearchPaths(o.LibrarySearchPaths), nvcdi.WithConfigSearchPaths(o.ConfigSearchPaths),
+		nvcdi.WithVendor(o.Vendor), nvcdi.WithClass(o.Class),
+		nvcdi.WithDisabledHooks(o.DisabledHooks...), nvcdi.WithEnabledHooks(o.EnabledHooks...),
+		nvcdi.WithFeatureFlags(append([]string{string(nvcdi.FeatureDisableNvsandboxUtils)}, o.FeatureFlags...)...),
+	}
+	ids := []string{"all"}
+	if g.mode == nvcdi.ModeMigCaps {
+		ids = []string{"config", "monitor"}
+	} else {
+		options = append(options, nvcdi.WithMergedDeviceOptions(transform.WithName(o.Merged), transform.WithSkipIfExists(true)))
+	}
+	lib, err := nvcdi.New(options...)
+	if err != nil {
+		return nil, g.failure(err)
+	}
+	spec, err := lib.GetSpec(ids...)
+	if err != nil {
+		return nil, g.failure(err)
+	}
+	return spec.Raw(), nil
+}
+
+func (g *generator) namers() ([]nvcdi.DeviceNamer, error) {
+	var out []nvcdi.DeviceNamer
+	for _, strategy := range g.opts.Names {
+		n, err := nvcdi.NewDeviceNamer(strategy)
+		if err != nil {
+			return nil, refusal(ReasonBadOption, "names", "%q is no way to name devices", strategy).WithErr(err)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// failure finds the NVML code in what nvcdi returned, if there is one.
+func (g *generator) failure(err error) *refuse.Error {
+	if r, ok := errors.AsType[nvml.Return](err); ok {
+		return nvmlRefusal("call", r).WithErr(err)
+	}
+	return refusal(ReasonGenerator, "nvcdi mode "+string(g.mode), "no Spec").WithErr(err)
+}

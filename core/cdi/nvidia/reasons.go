@@ -1,0 +1,90 @@
+package nvidia
+
+import (
+	"fmt"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/refuse"
+)
+
+// Reasons why no Spec is made.
+const (
+	ReasonBadOption      refuse.Reason = "bad-option"
+	ReasonNoLibrary      refuse.Reason = "no-nvml-library"
+	ReasonNoDriver       refuse.Reason = "no-driver"
+	ReasonMismatch       refuse.Reason = "driver-version-mismatch"
+	ReasonNVML           refuse.Reason = "nvml-failed"
+	ReasonWSL            refuse.Reason = "wsl"
+	ReasonNoDevices      refuse.Reason = "no-devices"
+	ReasonMIGEmpty       refuse.Reason = "mig-enabled-empty"
+	ReasonMIGNodeMissing refuse.Reason = "mig-node-missing"
+	ReasonNodeMissing    refuse.Reason = "device-node-missing"
+	ReasonNoCSV          refuse.Reason = "no-csv-files"
+	ReasonGenerator      refuse.Reason = "generator-failed"
+	ReasonInvalidSpec    refuse.Reason = "invalid-spec"
+)
+
+// Reasons of warnings: a Spec is made, and something is left to say. A warning
+// may also have ReasonMIGEmpty, about one GPU among others.
+const (
+	ReasonUVMMissing refuse.Reason = "uvm-missing"
+	ReasonNotFound   refuse.Reason = "not-found"
+	ReasonMIGInCSV   refuse.Reason = "mig-in-csv-mode"
+)
+
+// Meanings explains every reason in one sentence.
+func Meanings() []refuse.Meaning {
+	return []refuse.Meaning{
+		{Reason: ReasonBadOption, Meaning: "An option of the generator has a value that it cannot have."},
+		{Reason: ReasonNoLibrary, Meaning: "NVIDIA's management library is not installed on the host."},
+		{Reason: ReasonNoDriver, Meaning: "NVIDIA's kernel driver is not loaded."},
+		{Reason: ReasonMismatch, Meaning: "The loaded kernel driver and the installed libraries are of different versions."},
+		{Reason: ReasonNVML, Meaning: "NVIDIA's management library answered with an error."},
+		{Reason: ReasonWSL, Meaning: "The host is a Windows subsystem for Linux, which has no GPU device nodes."},
+		{Reason: ReasonNoDevices, Meaning: "The host has no device of the kind that was asked for."},
+		{Reason: ReasonMIGEmpty, Meaning: "MIG mode is on, and no MIG device has been created."},
+		{Reason: ReasonMIGNodeMissing, Meaning: "A MIG device lacks the node of its GPU or one of its two capability nodes."},
+		{Reason: ReasonNodeMissing, Meaning: "A GPU or the driver's control device has no device node."},
+		{Reason: ReasonNoCSV, Meaning: "A Tegra host has none of the CSV files that list what containers need."},
+		{Reason: ReasonGenerator, Meaning: "NVIDIA's generator failed for a reason of its own."},
+		{Reason: ReasonInvalidSpec, Meaning: "NVIDIA's generator made a Spec that breaks the rules of CDI."},
+		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, are not there yet."},
+		{Reason: ReasonNotFound, Meaning: "The generator looked for a file that the host does not have."},
+		{Reason: ReasonMIGInCSV, Meaning: "A GPU has MIG mode on, which the csv mode of the generator knows nothing of."},
+	}
+}
+
+func refusal(r refuse.Reason, where, format string, args ...any) *refuse.Error {
+	return refuse.New(r, where, format, args...)
+}
+
+// nvmlRefusal says what an NVML error means for who wants a Spec. The call is
+// go-nvml's, "Init".
+func nvmlRefusal(call string, r nvml.Return) *refuse.Error {
+	where := "NVML " + call
+	err := &Error{Call: call, Return: r}
+	switch r {
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return refusal(ReasonNoLibrary, where, "no libnvidia-ml.so.1 on the host").WithErr(err).
+			WithHint("Install the user-space driver, or name its place as driver root.")
+	case nvml.ERROR_DRIVER_NOT_LOADED:
+		return refusal(ReasonNoDriver, where, "no NVIDIA kernel driver is loaded").WithErr(err).
+			WithHint("Load it with: modprobe nvidia.")
+	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
+		return refusal(ReasonMismatch, where, "the libraries and the loaded kernel driver are of different versions").WithErr(err).
+			WithHint("After an upgrade, reload the kernel modules or reboot.")
+	}
+	return refusal(ReasonNVML, where, "the management library failed").WithErr(err)
+}
+
+// An Error is an NVML call that failed. Return is the library's code.
+type Error struct {
+	Call   string
+	Return nvml.Return
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Call, e.Return.Error()) }
+
+// Unwrap offers the code, so that errors.Is(err, nvml.ERROR_TIMEOUT) works.
+func (e *Error) Unwrap() error { return e.Return }

@@ -1,0 +1,153 @@
+package nvmlfake
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/host"
+)
+
+// brand reads the brand off the product name.
+func brand(name string) nvml.BrandType {
+	for _, b := range []struct {
+		part  string
+		brand nvml.BrandType
+	}{
+		{"GeForce", nvml.BRAND_GEFORCE},
+		{"Tesla", nvml.BRAND_TESLA},
+		{"Quadro RTX", nvml.BRAND_QUADRO_RTX},
+		{"Quadro", nvml.BRAND_QUADRO},
+		{"TITAN", nvml.BRAND_TITAN},
+		{"RTX", nvml.BRAND_NVIDIA_RTX},
+		{"NVIDIA", nvml.BRAND_NVIDIA},
+	} {
+		if strings.Contains(name, b.part) {
+			return b.brand
+		}
+	}
+	return nvml.BRAND_UNKNOWN
+}
+
+// architecture follows from the compute capability (CUDA C++ programming guide,
+// table "compute capabilities").
+func architecture(cc string) nvml.DeviceArchitecture {
+	major, minor, ok := parseDotted(cc)
+	switch {
+	case !ok:
+		return nvml.DEVICE_ARCH_UNKNOWN
+	case major == 3:
+		return nvml.DEVICE_ARCH_KEPLER
+	case major == 5:
+		return nvml.DEVICE_ARCH_MAXWELL
+	case major == 6:
+		return nvml.DEVICE_ARCH_PASCAL
+	case major == 7 && minor < 5:
+		return nvml.DEVICE_ARCH_VOLTA
+	case major == 7:
+		return nvml.DEVICE_ARCH_TURING
+	case major == 8 && minor == 9:
+		return nvml.DEVICE_ARCH_ADA
+	case major == 8:
+		return nvml.DEVICE_ARCH_AMPERE
+	case major == 9:
+		return nvml.DEVICE_ARCH_HOPPER
+	case major >= 10 && major <= 12:
+		return nvml.DEVICE_ARCH_BLACKWELL
+	}
+	return nvml.DEVICE_ARCH_UNKNOWN
+}
+
+// migCapable tells GPUs whose MIG mode is off from those that know no MIG: the
+// GPUs that the MIG user guide lists have compute capability 8.0, 9.0 and 10.x,
+// and of 12.0 only the RTX PRO 6000 has it.
+func migCapable(g host.GPU) bool {
+	major, minor, ok := parseDotted(g.ComputeCap)
+	return ok && g.PCI != nil &&
+		(major == 8 && minor == 0 || major == 9 || major == 10 || strings.Contains(g.Name, "RTX PRO 6000"))
+}
+
+// maxMIGDevices is 7, or 4 on the GPUs with four memory slices.
+func maxMIGDevices(g host.GPU) int {
+	switch {
+	case g.MIG == nil && !migCapable(g):
+		return 0
+	case strings.Contains(g.Name, "A30") || strings.Contains(g.Name, "RTX PRO 6000"):
+		return 4
+	}
+	return 7
+}
+
+// gpuSlices returns the GPU slices of a profile name: 3 of "3g.40gb" and of
+// "1c.3g.40gb"; 0 if the name is none.
+func gpuSlices(profile string) int { return count(profile, "g") }
+
+// slices returns the compute slices: 1 of "1c.3g.40gb", 3 of "3g.40gb".
+func (c *computeInstance) slices() int {
+	if n := count(c.Profile, "c"); n > 0 {
+		return n
+	}
+	return gpuSlices(c.Profile)
+}
+
+func count(profile, unit string) int {
+	for part := range strings.SplitSeq(profile, ".") {
+		if n, ok := strings.CutSuffix(part, unit); ok {
+			if v, err := strconv.Atoi(n); err == nil {
+				return v
+			}
+		}
+	}
+	return 0
+}
+
+// giProfile returns the nvml.GPU_INSTANCE_PROFILE_ number of an instance; -1 if
+// its profile has none.
+func giProfile(gi host.GPUInstance) int {
+	name, attr := gi.Profile, ""
+	if i := strings.IndexAny(name, "+-"); i >= 0 {
+		name, attr = name[:i], name[i:]
+	}
+	// The double-memory 1g profile ("1g.20gb" of an 80 GB GPU) is told from the
+	// plain one by its size, 15 being its id wherever there is one.
+	if attr == "" && gpuSlices(name) == 1 && gi.ProfileID == 15 {
+		return nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2
+	}
+	n, ok := map[string]int{
+		"1": nvml.GPU_INSTANCE_PROFILE_1_SLICE, "2": nvml.GPU_INSTANCE_PROFILE_2_SLICE,
+		"3": nvml.GPU_INSTANCE_PROFILE_3_SLICE, "4": nvml.GPU_INSTANCE_PROFILE_4_SLICE,
+		"6": nvml.GPU_INSTANCE_PROFILE_6_SLICE, "7": nvml.GPU_INSTANCE_PROFILE_7_SLICE, "8": nvml.GPU_INSTANCE_PROFILE_8_SLICE,
+		"1+me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1, "2+me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1,
+		"1+gfx": nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, "2+gfx": nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
+		"3+gfx": nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX, "4+gfx": nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX,
+		"1-me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME, "2-me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME,
+		"1+me.all": nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME, "2+me.all": nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME,
+	}[strconv.Itoa(gpuSlices(name))+attr]
+	if !ok {
+		return -1
+	}
+	return n
+}
+
+// ciProfile returns the nvml.COMPUTE_INSTANCE_PROFILE_ number of a number of
+// slices, which is the id too; -1 if there is none.
+func ciProfile(n int) int {
+	switch n {
+	case 1:
+		return nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE
+	case 2:
+		return nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE
+	case 3:
+		return nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE
+	case 4:
+		return nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE
+	case 6:
+		return nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE
+	case 7:
+		return nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE
+	case 8:
+		return nvml.COMPUTE_INSTANCE_PROFILE_8_SLICE
+	}
+	return -1
+}

@@ -1,0 +1,248 @@
+package nvmlfake
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/host"
+)
+
+const mib = 1 << 20
+
+// A gpu is the handle of a full GPU.
+type gpu struct {
+	stubDevice
+	host.GPU
+	instances []*gpuInstance
+	migs      []*migDevice // by MIG device index
+}
+
+var _ nvml.Device = (*gpu)(nil)
+
+func newGPU(l *Library, h host.GPU) *gpu {
+	g := &gpu{stubDevice: stubDevice{l}, GPU: h}
+	if h.MIG == nil {
+		return g
+	}
+	for _, gi := range h.MIG.Instances {
+		i := &gpuInstance{stubGpuInstance: stubGpuInstance{l}, GPUInstance: gi, parent: g}
+		g.instances = append(g.instances, i)
+		for _, ci := range gi.Compute {
+			c := &computeInstance{stubComputeInstance: stubComputeInstance{l}, ComputeInstance: ci, parent: i}
+			i.compute = append(i.compute, c)
+			g.migs = append(g.migs, &migDevice{stubDevice: stubDevice{l}, ci: c, gpu: g})
+		}
+	}
+	slices.SortFunc(g.migs, func(a, b *migDevice) int { return a.ci.Index - b.ci.Index })
+	return g
+}
+
+// check is Library.check with the faults of this GPU alone.
+func (g *gpu) check(call string) nvml.Return {
+	if r := g.lib.check(call); r != nvml.SUCCESS {
+		return r
+	}
+	if r, ok := g.lib.opts.Fail[fmt.Sprintf("%s:%d", call, g.Index)]; ok {
+		return r
+	}
+	return nvml.SUCCESS
+}
+
+// answer returns v, unless the call fails or the GPU has no such thing.
+func answer[T any](r nvml.Return, has bool, v T) (T, nvml.Return) {
+	var none T
+	switch {
+	case r != nvml.SUCCESS:
+		return none, r
+	case !has:
+		return none, nvml.ERROR_NOT_SUPPORTED
+	}
+	return v, nvml.SUCCESS
+}
+
+func (g *gpu) GetIndex() (int, nvml.Return) {
+	return answer(g.check("DeviceGetIndex"), true, g.Index)
+}
+
+func (g *gpu) GetName() (string, nvml.Return) {
+	return answer(g.check("DeviceGetName"), g.Name != "", g.Name)
+}
+
+func (g *gpu) GetUUID() (string, nvml.Return) {
+	return answer(g.check("DeviceGetUUID"), g.UUID != "", g.UUID)
+}
+
+func (g *gpu) GetMinorNumber() (int, nvml.Return) {
+	return answer(g.check("DeviceGetMinorNumber"), g.Minor >= 0, g.Minor)
+}
+
+func (g *gpu) GetSerial() (string, nvml.Return) {
+	return answer(g.check("DeviceGetSerial"), g.serial() != "", g.serial())
+}
+
+func (g *gpu) GetVbiosVersion() (string, nvml.Return) {
+	return answer(g.check("DeviceGetVbiosVersion"), g.VBIOS != "", g.VBIOS)
+}
+
+func (g *gpu) GetBrand() (nvml.BrandType, nvml.Return) {
+	return answer(g.check("DeviceGetBrand"), true, brand(g.Name))
+}
+
+func (g *gpu) GetArchitecture() (nvml.DeviceArchitecture, nvml.Return) {
+	return answer(g.check("DeviceGetArchitecture"), true, architecture(g.ComputeCap))
+}
+
+func (g *gpu) GetCudaComputeCapability() (int, int, nvml.Return) {
+	major, minor, ok := parseDotted(g.ComputeCap)
+	_, r := answer(g.check("DeviceGetCudaComputeCapability"), ok, 0)
+	if r != nvml.SUCCESS {
+		return 0, 0, r
+	}
+	return major, minor, r
+}
+
+func (g *gpu) GetPersistenceMode() (nvml.EnableState, nvml.Return) {
+	mode := nvml.FEATURE_DISABLED
+	if g.lib.model.Userspace.Persist {
+		mode = nvml.FEATURE_ENABLED
+	}
+	return answer(g.check("DeviceGetPersistenceMode"), g.PCI != nil, nvml.EnableState(mode))
+}
+
+// GetMemoryInfo is not supported on an integrated GPU, whose memory is the system's.
+func (g *gpu) GetMemoryInfo() (nvml.Memory, nvml.Return) {
+	total := g.MemoryMiB * mib
+	return answer(g.check("DeviceGetMemoryInfo"), total > 0, nvml.Memory{Total: total, Free: total})
+}
+
+func (g *gpu) GetMemoryInfo_v2() (nvml.Memory_v2, nvml.Return) {
+	total := g.MemoryMiB * mib
+	return answer(g.check("DeviceGetMemoryInfo_v2"), total > 0, nvml.Memory_v2{Total: total, Free: total})
+}
+
+func (g *gpu) GetBAR1MemoryInfo() (nvml.BAR1Memory, nvml.Return) {
+	var size uint64
+	if g.PCI != nil {
+		for _, b := range g.PCI.BARs {
+			if b.Index == 1 {
+				size = b.Size
+			}
+		}
+	}
+	return answer(g.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Free: size})
+}
+
+// GetPciInfo is not supported on a platform device such as Orin's GPU.
+func (g *gpu) GetPciInfo() (nvml.PciInfo, nvml.Return) {
+	var info nvml.PciInfo
+	if p := g.PCI; p != nil {
+		info = nvml.PciInfo{
+			Domain: p.BDF.Domain, Bus: uint32(p.BDF.Bus), Device: uint32(p.BDF.Device),
+			PciDeviceId: uint32(p.ID.Device)<<16 | uint32(p.ID.Vendor), PciSubSystemId: uint32(p.ID.SubDevice)<<16 | uint32(p.ID.SubVendor),
+		}
+		fill(info.BusId[:], p.BDF.NVML())
+		fill(info.BusIdLegacy[:], strings.ToUpper(p.BDF.String()))
+	}
+	return answer(g.check("DeviceGetPciInfo"), g.PCI != nil, info)
+}
+
+func (g *gpu) GetPciInfoExt() (nvml.PciInfoExt, nvml.Return) {
+	var info nvml.PciInfoExt
+	if p := g.PCI; p != nil {
+		info = nvml.PciInfoExt{
+			Domain: p.BDF.Domain, Bus: uint32(p.BDF.Bus), Device: uint32(p.BDF.Device),
+			PciDeviceId: uint32(p.ID.Device)<<16 | uint32(p.ID.Vendor), PciSubSystemId: uint32(p.ID.SubDevice)<<16 | uint32(p.ID.SubVendor),
+			BaseClass: uint32(p.Class) >> 16, SubClass: uint32(p.Class) >> 8 & 0xff,
+		}
+		fill(info.BusId[:], p.BDF.NVML())
+	}
+	return answer(g.check("DeviceGetPciInfoExt"), g.PCI != nil, info)
+}
+
+// GetGpuFabricInfo says whether the NVLink fabric is up: it is where the fabric
+// manager runs. Hosts without a fabric do not support the question.
+func (g *gpu) GetGpuFabricInfo() (nvml.GpuFabricInfo, nvml.Return) {
+	m := g.lib.model
+	info := nvml.GpuFabricInfo{State: nvml.GPU_FABRIC_STATE_NOT_STARTED}
+	if m.Userspace.Fabric {
+		info.State = nvml.GPU_FABRIC_STATE_COMPLETED
+	}
+	return answer(g.check("DeviceGetGpuFabricInfo"), m.Userspace.Fabric || len(m.NVSwitches) > 0, info)
+}
+
+func (g *gpu) IsMigDeviceHandle() (bool, nvml.Return) {
+	return answer(g.check("DeviceIsMigDeviceHandle"), true, false)
+}
+
+// GetMigMode returns the current and the pending mode. GPUs that know no MIG do
+// not support the question.
+func (g *gpu) GetMigMode() (int, int, nvml.Return) {
+	mode, r := answer(g.check("DeviceGetMigMode"), g.MIG != nil || migCapable(g.GPU), nvml.DEVICE_MIG_DISABLE)
+	if r != nvml.SUCCESS {
+		return 0, 0, r
+	}
+	if g.MIG != nil {
+		mode = nvml.DEVICE_MIG_ENABLE
+	}
+	pending := mode
+	if slices.Contains(g.lib.opts.PendingMIG, g.Index) {
+		pending = nvml.DEVICE_MIG_ENABLE - mode
+	}
+	return mode, pending, r
+}
+
+// GetMaxMigDeviceCount returns 0 for a GPU that knows no MIG.
+func (g *gpu) GetMaxMigDeviceCount() (int, nvml.Return) {
+	return answer(g.check("DeviceGetMaxMigDeviceCount"), true, maxMIGDevices(g.GPU))
+}
+
+func (g *gpu) GetMigDeviceHandleByIndex(index int) (nvml.Device, nvml.Return) {
+	r := g.check("DeviceGetMigDeviceHandleByIndex")
+	switch {
+	case r != nvml.SUCCESS:
+		return nil, r
+	case g.MIG == nil:
+		return nil, nvml.ERROR_NOT_SUPPORTED
+	case index < 0 || index >= maxMIGDevices(g.GPU):
+		return nil, nvml.ERROR_INVALID_ARGUMENT
+	}
+	for _, m := range g.migs {
+		if m.ci.Index == index {
+			return m, nvml.SUCCESS
+		}
+	}
+	return nil, nvml.ERROR_NOT_FOUND
+}
+
+// GetDeviceHandleFromMigDeviceHandle is for MIG devices only.
+func (g *gpu) GetDeviceHandleFromMigDeviceHandle() (nvml.Device, nvml.Return) {
+	if r := g.check("DeviceGetDeviceHandleFromMigDeviceHandle"); r != nvml.SUCCESS {
+		return nil, r
+	}
+	return nil, nvml.ERROR_INVALID_ARGUMENT
+}
+
+// serial returns the board's serial number: thirteen digits that start with
+// 0000, which no board has, made from the UUID. Consumer and integrated GPUs
+// have none.
+func (g *gpu) serial() string {
+	if g.PCI == nil || g.UUID == "" || strings.Contains(g.Name, "GeForce") {
+		return ""
+	}
+	h := fnv.New32a()
+	h.Write([]byte(g.UUID))
+	return fmt.Sprintf("0000%09d", h.Sum32()%1e9)
+}
+
+// fill writes s and a NUL into a C character array.
+func fill(dst []int8, s string) {
+	n := min(len(s), len(dst)-1)
+	for i := range n {
+		dst[i] = int8(s[i])
+	}
+	dst[n] = 0
+}
