@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -71,14 +70,8 @@ func WriteAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) ([]Miss
 	if err != nil {
 		return nil, err
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(dirfd, &st); err != nil {
-		return nil, fmt.Errorf("write tree: %w", err)
-	}
-	w := &writer{
-		opts: opts, uid: uint32(os.Geteuid()), gid: uint32(os.Getegid()),
-		setgid: st.Mode&unix.S_ISGID != 0,
-	}
+	w := &writer{opts: opts}
+	w.probe(dirfd)
 	if err := w.children(ctx, dirfd, "/", root); err != nil {
 		return nil, fmt.Errorf("write tree: %w", err)
 	}
@@ -92,9 +85,25 @@ func WriteAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) ([]Miss
 // A writer is one run of Write.
 type writer struct {
 	opts     Options
-	uid, gid uint32 // whom a new file belongs to
-	setgid   bool   // unless the directory hands its group down
+	known    bool        // what follows is known
+	uid, gid uint32      // whom a new file belongs to
+	grant    fs.FileMode // permission bits that a new file gets when asked
 	missing  []Missing
+}
+
+// probe finds out what a new file gets without asking twice, which halves the
+// system calls. The umask does not tell: a default ACL takes its place, and a
+// set-group-id directory hands its group down.
+func (w *writer) probe(dirfd int) {
+	fd, err := unix.Openat(dirfd, ".", unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o777)
+	if err != nil {
+		return // not every file system has it
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) == nil {
+		w.known, w.uid, w.gid, w.grant = true, st.Uid, st.Gid, fs.FileMode(st.Mode&0o777)
+	}
 }
 
 func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.Entry) error {
@@ -102,7 +111,7 @@ func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.E
 		return fmt.Errorf("%s: %w", at, context.Cause(ctx))
 	}
 	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
-		p := path.Join(at, name)
+		p := strings.TrimSuffix(at, "/") + "/" + name
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)
 		}
@@ -148,7 +157,7 @@ func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Ent
 }
 
 func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
-	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(e.Mode.Perm()))
 	if err != nil {
 		return &fs.PathError{Op: "create", Path: p, Err: err}
 	}
@@ -165,6 +174,9 @@ func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
 	}
 	if err := w.owner(dirfd, name, p, e); err != nil {
 		return err
+	}
+	if w.known && e.Mode.Perm()&^w.grant == 0 {
+		return nil
 	}
 	if err := unix.Fchmod(fd, uint32(e.Mode.Perm())); err != nil {
 		return &fs.PathError{Op: "chmod", Path: p, Err: err}
@@ -222,7 +234,7 @@ func (w *writer) finish(dirfd int, name, p string, e *tree.Entry) error {
 // owner changes the owner where it is another's. A refusal is not an error: it
 // is in the result.
 func (w *writer) owner(dirfd int, name, p string, e *tree.Entry) error {
-	if e.UID == w.uid && e.GID == w.gid && !w.setgid {
+	if w.known && e.UID == w.uid && e.GID == w.gid {
 		return nil
 	}
 	err := unix.Fchownat(dirfd, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)

@@ -17,9 +17,8 @@ import (
 type way int
 
 const (
-	asRoot    way = iota // we may administer mounts
-	asMapped             // in a user namespace, as its root
-	childDies = syscall.SIGKILL
+	asRoot   way = iota // we may administer mounts
+	asMapped            // in a user namespace, as its root
 )
 
 func (w way) String() string {
@@ -30,7 +29,7 @@ func (w way) String() string {
 }
 
 func (w way) attr() *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Pdeathsig: childDies, Cloneflags: unix.CLONE_NEWNS}
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: unix.CLONE_NEWNS}
 	if w == asMapped {
 		attr.Cloneflags |= unix.CLONE_NEWUSER
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}

@@ -21,8 +21,8 @@
 // any number of requests, one at a time, each for a tree of its own: Build makes
 // the tree from the request, so that nothing big crosses the pipe, then the tree
 // is written to a tmpfs, the child changes its root directory to it, and Run
-// sees it as "/". A Build that returns the same *tree.Tree as the time before
-// saves writing it again.
+// sees it as "/". The child keeps its last eight trees set up: a Build that
+// returns the same *tree.Tree as before saves writing it again.
 //
 // The child has a mount namespace of its own, with propagation proven to be
 // private before the first mount. As root that is all; else it has a user
@@ -59,9 +59,9 @@ type Handler struct {
 // A View is what Run may know of the fake machine besides its files.
 type View struct {
 	Tree *tree.Tree
-	// Missing lists what of Tree the files do not have, by path: owners that
-	// the child's user namespace does not know (they show as Overflow), and
-	// nodes that could be shown but not opened are not among them.
+	// Missing lists what of Tree the files do not have: as a rule only owners
+	// that the child's user namespace does not know, which show as Overflow.
+	// Whoever reports owners from the files must put Tree's in their place.
 	Missing []disk.Missing
 }
 

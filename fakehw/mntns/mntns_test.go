@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
 	"gpurig/fakehw/mntns"
@@ -30,8 +33,59 @@ func TestMain(m *testing.M) {
 	mntns.Register("hang", mntns.Handler{Build: machine, Run: func(context.Context, mntns.View, []byte) ([]byte, error) {
 		select {}
 	}})
+	mntns.Register("count", mntns.Handler{Build: remembered, Run: count})
 	mntns.Init()
+	if os.Getenv("GPURIG_TEST_PARENT") != "" {
+		beParent()
+	}
 	os.Exit(m.Run())
+}
+
+// beParent starts a child, prints its process id, and waits to be killed.
+func beParent() {
+	s := mntns.NewSession(mntns.Options{})
+	reply, err := s.Do(context.Background(), "count", []byte("0"))
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	fmt.Println("child", strings.Fields(string(reply))[0])
+	select {}
+}
+
+// remembered keeps its trees, by request.
+var trees = map[string]*tree.Tree{}
+
+func remembered(request []byte) (*tree.Tree, error) {
+	t := trees[string(request)]
+	if t == nil {
+		t = tree.New()
+		if err := t.WriteFile("/name", request, 0o600); err != nil {
+			return nil, err
+		}
+		trees[string(request)] = t
+	}
+	return t, nil
+}
+
+// count appends to a file of the fake machine and returns process id, name, and
+// how often it was here before.
+func count(context.Context, mntns.View, []byte) ([]byte, error) {
+	name, err := os.ReadFile("/name")
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile("/visits", os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString("x")
+	return fmt.Appendf(nil, "%d %s %d", os.Getpid(), name, info.Size()), err
 }
 
 // machine is a small fake host; the request is the text of /etc/name, and what
@@ -231,6 +285,106 @@ func TestSessionServesManyCallers(t *testing.T) {
 	}
 	if _, err := s.Do(t.Context(), "look", []byte("name 0")); !errors.Is(err, mntns.ErrClosed) {
 		t.Errorf("after Close: %v; want ErrClosed", err)
+	}
+}
+
+func TestATreeStaysSetUpUntilEightOthersCame(t *testing.T) {
+	both(t, func(t *testing.T, opts mntns.Options) {
+		s := session(t, opts)
+		visit := func(request, want string) {
+			t.Helper()
+			got := strings.Fields(do(t, s, "count", request))
+			if got[1] != request || got[2] != want {
+				t.Errorf("visit of %s: saw %s for the %sth time; want %s", request, got[1], got[2], want)
+			}
+		}
+		visit("a", "0")
+		visit("a", "1")
+		for i := range 7 {
+			visit(fmt.Sprint(i), "0")
+		}
+		visit("a", "2")
+		for i := range 8 {
+			visit(fmt.Sprint(100+i), "0")
+		}
+		visit("a", "0")
+	})
+}
+
+func TestF29TheChildDiesWithAKilledParent(t *testing.T) {
+	session(t, mntns.Options{}) // skips where there can be none
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "GPURIG_TEST_PARENT=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscanf(out, "child %d\n", &pid); err != nil {
+		t.Fatalf("the parent did not say its child's number: %v", err)
+	}
+	child, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatalf("child %d: %v", pid, err)
+	}
+	defer unix.Close(child)
+	holdPipes(t, pid)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // "killed", as it should be
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(child), Events: unix.POLLIN}}, 10_000)
+		if err == unix.EINTR {
+			continue
+		}
+		if n != 1 || err != nil {
+			t.Fatalf("child %d outlives its parent (%v)", pid, err)
+		}
+		return
+	}
+}
+
+// holdPipes keeps the process from reading end of file when its parent dies, as
+// if it were busy with a request.
+func holdPipes(t *testing.T, pid int) {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(links) == 0 {
+		t.Fatalf("child %d has no descriptors (%v)", pid, err)
+	}
+	held := 0
+	for _, link := range links {
+		to, err := os.Readlink(link)
+		if err != nil || !strings.HasPrefix(to, "pipe:") {
+			continue
+		}
+		f, err := os.OpenFile(link, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		held++
+	}
+	if held == 0 {
+		t.Fatalf("child %d has no pipe among %v", pid, links)
+	}
+}
+
+func TestAbleAgreesWithTrying(t *testing.T) {
+	able := mntns.Able()
+	_, err := mntns.Once(t.Context(), "look", []byte("name 0"))
+	if (able == nil) != (err == nil) {
+		t.Errorf("Able() = %v, but Once: %v", able, err)
+	}
+	if able != nil {
+		e, ok := errors.AsType[*mntns.Error](able)
+		if !ok || !errors.Is(able, mntns.ErrUnable) || e.Hint == "" || strings.Contains(able.Error(), "\n") {
+			t.Errorf("Able() = %#v; want one line with a hint", able)
+		}
 	}
 }
 

@@ -21,14 +21,17 @@ import (
 
 // A stage is the child's scenery: where trees are set up, and the way back.
 type stage struct {
-	real   int  // the real root directory
-	base   int  // our tmpfs
-	mknod  bool // device nodes can be made; else FUSE shows them
-	mapped bool // only one owner exists
-	number int  // of the next set
-	set    *set // what stands now; nil: nothing
-	broken bool // a handler panicked: serve no more
+	real   int    // the real root directory
+	base   int    // our tmpfs
+	mknod  bool   // device nodes can be made; else FUSE shows them
+	mapped bool   // only one owner exists
+	number int    // of the next set
+	sets   []*set // what stands, least recently used first
+	broken bool   // a handler panicked: serve no more
 }
+
+// maxSets is how many trees a child keeps set up. Their files are in memory.
+const maxSets = 8
 
 // A set is one tree that is set up.
 type set struct {
@@ -127,15 +130,14 @@ func (s *stage) answer(ctx context.Context, kind string, request []byte) (reply 
 	if t == nil {
 		return nil, errors.New("no tree was built")
 	}
-	if s.set == nil || s.set.tree != t {
-		if err := s.setUp(ctx, t); err != nil {
-			return nil, err
-		}
-	}
-	if err := s.enter(); err != nil {
+	on, err := s.find(ctx, t)
+	if err != nil {
 		return nil, err
 	}
-	v := View{Tree: t, Missing: slices.Clone(s.set.missing)}
+	if err := s.enter(on); err != nil {
+		return nil, err
+	}
+	v := View{Tree: t, Missing: slices.Clone(on.missing)}
 	err = guard(&s.broken, func() (err error) { reply, err = h.Run(ctx, v, request); return err })
 	if back := s.leave(); back != nil {
 		s.broken = true
@@ -144,16 +146,16 @@ func (s *stage) answer(ctx context.Context, kind string, request []byte) (reply 
 	return reply, err
 }
 
-// enter makes the set our root directory, and makes sure of it.
-func (s *stage) enter() error {
-	if err := unix.Fchdir(s.set.fd); err != nil {
+// enter makes a set our root directory, and makes sure of it.
+func (s *stage) enter(on *set) error {
+	if err := unix.Fchdir(on.fd); err != nil {
 		return os.NewSyscallError("fchdir", err)
 	}
 	if err := unix.Chroot("."); err != nil {
 		return os.NewSyscallError("chroot", err)
 	}
 	var want, got unix.Stat_t
-	if err := errors.Join(unix.Fstat(s.set.fd, &want), unix.Stat("/", &got)); err != nil {
+	if err := errors.Join(unix.Fstat(on.fd, &want), unix.Stat("/", &got)); err != nil {
 		return err
 	}
 	if want.Dev != got.Dev || want.Ino != got.Ino {
@@ -169,44 +171,71 @@ func (s *stage) leave() error {
 	return os.NewSyscallError("chroot", unix.Chroot("."))
 }
 
-// setUp makes t ready to be entered, in place of what stood before.
-func (s *stage) setUp(ctx context.Context, t *tree.Tree) error {
-	if err := s.strike(); err != nil {
-		return err
+// find returns the set of t, which it sets up unless it stands already. The
+// tree itself is the key: who builds an equal one anew gets a new set.
+func (s *stage) find(ctx context.Context, t *tree.Tree) (*set, error) {
+	if i := slices.IndexFunc(s.sets, func(have *set) bool { return have.tree == t }); i >= 0 {
+		on := s.sets[i]
+		s.sets = append(slices.Delete(s.sets, i, i+1), on)
+		return on, nil
 	}
+	if len(s.sets) == maxSets {
+		oldest := s.sets[0]
+		s.sets = s.sets[1:]
+		if err := s.strike(oldest); err != nil {
+			return nil, err
+		}
+	}
+	on, err := s.setUp(ctx, t)
+	if err == nil {
+		s.sets = append(s.sets, on)
+	}
+	return on, err
+}
+
+// setUp makes t ready to be entered.
+func (s *stage) setUp(ctx context.Context, t *tree.Tree) (_ *set, err error) {
 	s.number++
-	n := &set{tree: t, name: strconv.Itoa(s.number)}
-	mnt, err := newTmpfs()
-	if err != nil {
-		return err
+	on := &set{tree: t, name: strconv.Itoa(s.number)}
+	if on.fd, err = newTmpfs(); err != nil {
+		return nil, err
 	}
-	n.fd = mnt
-	if err := unix.Mkdirat(s.base, n.name, 0o755); err != nil {
-		return os.NewSyscallError("mkdir", err)
+	if err := s.attach(on); err != nil {
+		unix.Close(on.fd)
+		return nil, err
 	}
-	if err := unix.MoveMount(mnt, "", s.base, n.name, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return os.NewSyscallError("move_mount", err)
-	}
-	s.set = n // from here on strike removes it
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.strike(on))
+		}
+	}()
 	var dirs []string
 	if !s.mknod {
 		dirs = deviceDirs(t)
 	}
-	n.missing, err = disk.WriteAt(ctx, t, mnt, disk.Options{Mknod: s.mknod, Leave: dirs})
+	on.missing, err = disk.WriteAt(ctx, t, on.fd, disk.Options{Mknod: s.mknod, Leave: dirs})
 	if err != nil {
-		return errors.Join(err, s.strike())
+		return nil, err
 	}
 	for _, dir := range dirs {
-		if err := s.mountDevices(ctx, t, dir); err != nil {
-			return errors.Join(err, s.strike())
+		if err := s.mountDevices(ctx, on, dir); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return on, nil
+}
+
+// attach mounts the set's tmpfs below ours.
+func (s *stage) attach(on *set) error {
+	if err := unix.Mkdirat(s.base, on.name, 0o755); err != nil {
+		return os.NewSyscallError("mkdir", err)
+	}
+	return os.NewSyscallError("move_mount", unix.MoveMount(on.fd, "", s.base, on.name, unix.MOVE_MOUNT_F_EMPTY_PATH))
 }
 
 // mountDevices shows the tree's directory dir by FUSE.
-func (s *stage) mountDevices(ctx context.Context, t *tree.Tree, dir string) error {
-	fd, err := unix.Openat2(s.set.fd, "."+dir, &unix.OpenHow{
+func (s *stage) mountDevices(ctx context.Context, on *set, dir string) error {
+	fd, err := unix.Openat2(on.fd, "."+dir, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	})
@@ -214,11 +243,11 @@ func (s *stage) mountDevices(ctx context.Context, t *tree.Tree, dir string) erro
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	defer unix.Close(fd)
-	if _, err := fusefs.MountAt(ctx, t, fd, fusefs.Options{Sub: dir}); err != nil {
+	if _, err := fusefs.MountAt(ctx, on.tree, fd, fusefs.Options{Sub: dir}); err != nil {
 		return err
 	}
 	if s.mapped {
-		s.set.missing = append(s.set.missing, foreign(t, dir)...)
+		on.missing = append(on.missing, foreign(on.tree, dir)...)
 	}
 	return nil
 }
@@ -235,14 +264,9 @@ func foreign(t *tree.Tree, dir string) []disk.Missing {
 	return out
 }
 
-// strike takes down what stands. Mounts first, then the directory below them,
-// which is empty: nothing is ever removed by walking (F29).
-func (s *stage) strike() error {
-	if s.set == nil {
-		return nil
-	}
-	old := s.set
-	s.set = nil
+// strike takes a set down. Mounts first, then the directory below them, which is
+// empty: nothing is ever removed by walking (F29).
+func (s *stage) strike(old *set) error {
 	unix.Close(old.fd)
 	if err := unix.Fchdir(s.base); err != nil {
 		return os.NewSyscallError("fchdir", err)
