@@ -1,0 +1,218 @@
+// Package policy says which device drivers, host paths, environment names,
+// mount options and hooks a CDI Spec may use.
+//
+// Whoever writes a Spec is trusted to name devices that this table allows, and
+// nothing more: the table is what stands between a file and a container manager
+// that obeys it as root. A Policy only widens the table, by name; its zero value
+// is the table itself. Looking at the host, and saying no, is the job of package
+// translate.
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A Policy widens the table of defaults. It says nothing that narrows it.
+type Policy struct {
+	// Drivers are more names of /proc/devices (or /proc/misc, for major 10)
+	// whose character devices a container may get, exactly as printed there.
+	Drivers []string `json:"drivers,omitempty" yaml:"drivers,omitempty"`
+	// Sources are more host paths that may be mounted, each with all below it.
+	Sources []string `json:"sources,omitempty" yaml:"sources,omitempty"`
+	// Writable are more host paths that may be mounted for writing, each with
+	// all below it. They need not be in Sources too.
+	Writable []string `json:"writable,omitempty" yaml:"writable,omitempty"`
+	// Environment is more names of environment variables.
+	Environment []string `json:"environment,omitempty" yaml:"environment,omitempty"`
+	// LeaveOut are hook kinds that may be left out with a note, where the table
+	// refuses them.
+	LeaveOut []string `json:"leaveOut,omitempty" yaml:"leaveOut,omitempty"`
+}
+
+// A FieldError says which entry of a Policy is wrong, and why.
+type FieldError struct {
+	Field string // "sources[1]"
+	Why   string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("policy: %s: %s", e.Field, e.Why) }
+
+// Validate reports every entry that could not mean what it says, joined.
+func (p Policy) Validate() error {
+	var errs []error
+	each := func(field string, list []string, problem func(string) string) {
+		for i, s := range list {
+			if why := problem(s); why != "" {
+				errs = append(errs, &FieldError{Field: fmt.Sprintf("%s[%d]", field, i), Why: why})
+			}
+		}
+	}
+	each("drivers", p.Drivers, nameProblem)
+	each("sources", p.Sources, pathProblem)
+	each("writable", p.Writable, pathProblem)
+	each("environment", p.Environment, func(s string) string {
+		if why := nameProblem(s); why != "" {
+			return why
+		}
+		if r, bad := envDenied(s); bad {
+			return fmt.Sprintf("%q cannot be allowed: %s", s, r.Why)
+		}
+		return ""
+	})
+	each("leaveOut", p.LeaveOut, nameProblem)
+	return errors.Join(errs...)
+}
+
+func nameProblem(s string) string {
+	if s == "" {
+		return "is empty"
+	}
+	if strings.ContainsAny(s, "*?[]= \t\r\n\x00") {
+		return fmt.Sprintf("%q is not a plain name; patterns are not read here", s)
+	}
+	return ""
+}
+
+func pathProblem(s string) string {
+	switch {
+	case !path.IsAbs(s) || path.Clean(s) != s:
+		return fmt.Sprintf("%q is not an absolute, clean path", s)
+	case s == "/":
+		return "the whole host cannot be allowed"
+	}
+	return ""
+}
+
+// below reports whether p is dir or lies below it, by whole components.
+func below(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// Driver returns the rule that allows character devices of a driver, by its
+// name in /proc/devices. tegra says whether the host is a Tegra SoC, whose
+// display and video drivers belong to the GPU.
+func (p Policy) Driver(name string, tegra bool) (Rule, bool) {
+	if slices.Contains(p.Drivers, name) {
+		return Rule{Kind: KindDriver, Match: name, Why: "widened on this host"}, true
+	}
+	for _, r := range drivers {
+		if r.Tegra && !tegra {
+			continue
+		}
+		if ok, err := path.Match(r.Match, name); ok && err == nil {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Misc is Driver for devices of major 10, by their name in /proc/misc.
+func (p Policy) Misc(name string, tegra bool) (Rule, bool) {
+	if slices.Contains(p.Drivers, name) {
+		return Rule{Kind: KindMisc, Match: name, Why: "widened on this host"}, true
+	}
+	for _, r := range misc {
+		if r.Match == name && (tegra || !r.Tegra) {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Source returns the rule that allows mounting a host path. p has no links in
+// it; write says whether the container may write through the mount.
+func (p Policy) Source(at string) (r Rule, write, ok bool) {
+	for _, dir := range p.Writable {
+		if below(at, dir) {
+			return Rule{Kind: KindSource, Match: dir, Write: true, Why: "widened on this host"}, true, true
+		}
+	}
+	for _, dir := range p.Sources {
+		if below(at, dir) {
+			return Rule{Kind: KindSource, Match: dir, Why: "widened on this host"}, false, true
+		}
+	}
+	for _, r := range sources {
+		if below(at, r.Match) && (r.Itself || at != r.Match) {
+			return r, r.Write, true
+		}
+	}
+	return Rule{}, false, false
+}
+
+// Target returns the rule that forbids something of a Spec at a container path.
+func (p Policy) Target(at string) (Rule, bool) {
+	for _, r := range targets {
+		if below(at, r.Match) && (at == r.Match || !r.Only) || below(r.Match, at) {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// DevName returns the rule that reserves a name directly below /dev.
+func (p Policy) DevName(name string) (Rule, bool) {
+	for _, r := range devNames {
+		if ok, err := path.Match(r.Match, name); ok && err == nil {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Env returns the rule that allows or forbids an environment variable. Without
+// a rule the name is not allowed, and r is the zero Rule.
+func (p Policy) Env(name string) (r Rule, ok bool) {
+	if r, denied := envDenied(name); denied {
+		return r, false
+	}
+	if slices.Contains(p.Environment, name) {
+		return Rule{Kind: KindEnv, Match: name, Why: "widened on this host"}, true
+	}
+	for _, r := range envAllow {
+		if ok, err := path.Match(r.Match, name); ok && err == nil {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+func envDenied(name string) (Rule, bool) {
+	for _, r := range envDeny {
+		if ok, err := path.Match(r.Match, name); ok && err == nil {
+			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Option reports whether a mount option is one of the closed list.
+func (p Policy) Option(name string) bool {
+	for _, r := range options {
+		if r.Match == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Hook returns the rule of a hook kind; without one the kind is not known.
+func (p Policy) Hook(kind string) (Rule, bool) {
+	for _, r := range hooks {
+		if r.Match != kind {
+			continue
+		}
+		if r.Hook == Refused && slices.Contains(p.LeaveOut, kind) {
+			r.Hook = LeftOut
+		}
+		return r, true
+	}
+	if slices.Contains(p.LeaveOut, kind) {
+		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: "left-out-by-policy", Why: "the policy of this host leaves it out"}, true
+	}
+	return Rule{}, false
+}

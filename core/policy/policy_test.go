@@ -1,0 +1,146 @@
+package policy_test
+
+import (
+	"errors"
+	"testing"
+
+	"gpurig/core/policy"
+)
+
+func TestDriver(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		tegra bool
+		want  bool
+	}{
+		{name: "nvidia", want: true},
+		{name: "nvidia-caps", want: true},
+		{name: "nvidia-caps-imex-channels", want: true},
+		{name: "nvidia-capsx"}, // names are matched whole
+		{name: "nvidi"},
+		{name: "mem"}, // A29
+		{name: "input"},
+		{name: "vfio"},
+		{name: "fb"},
+		{name: "fb", tegra: true, want: true},
+		{name: "17000000.ga10b", tegra: true, want: true},
+		{name: "17000000.ga10b"},
+		{name: ""},
+	} {
+		if _, ok := (policy.Policy{}).Driver(tc.name, tc.tegra); ok != tc.want {
+			t.Errorf("Driver(%q, tegra %v) = %v, want %v", tc.name, tc.tegra, ok, tc.want)
+		}
+	}
+	if _, ok := (policy.Policy{Drivers: []string{"vfio"}}).Driver("vfio", false); !ok {
+		t.Error("a driver named by the policy is not allowed")
+	}
+}
+
+// A31 and B51: prefixes are whole components, and what holds a power is not
+// allowed because a part of it is.
+func TestSourceA31B51(t *testing.T) {
+	p := policy.Policy{Sources: []string{"/srv/vendor"}, Writable: []string{"/srv/pipe"}}
+	for _, tc := range []struct {
+		path      string
+		ok, write bool
+	}{
+		{path: "/usr/lib/x86_64-linux-gnu/libcuda.so.1", ok: true},
+		{path: "/usr/lib"}, // the whole directory
+		{path: "/usr"},
+		{path: "/"},
+		{path: "/etc/shadow"},
+		{path: "/root/.ssh/id"},
+		{path: "/proc/1/root/etc/shadow"},
+		{path: "/sys"},
+		{path: "/dev/sda"},
+		{path: "/dev/dri/by-path", ok: true},
+		{path: "/run/nvidia-persistenced/socket", ok: true, write: true},
+		{path: "/run/nvidia-persistenced-evil/socket"},
+		{path: "/run/docker.sock"},
+		{path: "/var/lib/lxd/unix.socket"},
+		{path: "/srv/vendor/lib", ok: true},
+		{path: "/srv/vendor-evil"},
+		{path: "/srv/pipe", ok: true, write: true},
+	} {
+		_, write, ok := p.Source(tc.path)
+		if ok != tc.ok || write != tc.write {
+			t.Errorf("Source(%q) = write %v, ok %v; want %v, %v", tc.path, write, ok, tc.write, tc.ok)
+		}
+	}
+}
+
+func TestTargetA31(t *testing.T) {
+	for _, tc := range []struct {
+		path   string
+		denied bool
+	}{
+		{"/", true}, {"/proc", true}, {"/proc/driver", true}, {"/sys/x", true}, {"/dev", true}, {"/dev/dri/by-path", false},
+		{"/etc/passwd", true}, {"/etc", true}, {"/sbin/init", true}, {"/sbin", true}, {"/usr/lib", true}, {"/usr", true},
+		{"/usr/lib/x86_64-linux-gnu", true}, {"/usr/lib/x86_64-linux-gnu/libcuda.so.1", false},
+		{"/etc/vulkan/icd.d/nvidia_icd.json", false}, {"/lib/firmware/nvidia/550/gsp.bin", false},
+		{"/run/nvidia-persistenced/socket", false}, {"/run", true}, {"/etc/ld.so.preload", true}, {"/etc/passwdx", false},
+	} {
+		if _, denied := (policy.Policy{}).Target(tc.path); denied != tc.denied {
+			t.Errorf("Target(%q) denied = %v, want %v", tc.path, denied, tc.denied)
+		}
+	}
+}
+
+func TestEnvA8B33(t *testing.T) {
+	p := policy.Policy{Environment: []string{"VENDOR_MODE"}}
+	for name, want := range map[string]bool{
+		"NVIDIA_VISIBLE_DEVICES": true, "CUDA_CACHE_PATH": true, "VENDOR_MODE": true,
+		"LD_PRELOAD": false, "LD_LIBRARY_PATH": false, "LD_AUDIT": false, "BASH_ENV": false, "ENV": false,
+		"GODEBUG": false, "PATH": false, "LXC_ROOTFS_MOUNT": false, "FOO": false, "nvidia_x": false,
+	} {
+		if _, ok := p.Env(name); ok != want {
+			t.Errorf("Env(%q) = %v, want %v", name, ok, want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, tc := range []struct {
+		name, field string
+		p           policy.Policy
+	}{
+		{"a loader variable", "environment[0]", policy.Policy{Environment: []string{"LD_PRELOAD"}}},
+		{"a pattern", "drivers[1]", policy.Policy{Drivers: []string{"vfio", "*"}}},
+		{"the whole host", "sources[0]", policy.Policy{Sources: []string{"/"}}},
+		{"a relative path", "writable[0]", policy.Policy{Writable: []string{"x"}}},
+		{"an empty hook kind", "leaveOut[0]", policy.Policy{LeaveOut: []string{""}}},
+	} {
+		fe, ok := errors.AsType[*policy.FieldError](tc.p.Validate())
+		if !ok || fe.Field != tc.field {
+			t.Errorf("%s: Validate() = %v, want a FieldError for %s", tc.name, fe, tc.field)
+		}
+	}
+	if err := (policy.Policy{}).Validate(); err != nil {
+		t.Errorf("the zero policy is refused: %v", err)
+	}
+}
+
+func TestHook(t *testing.T) {
+	if r, ok := (policy.Policy{}).Hook("apply-cuda-memory-limits"); !ok || r.Hook != policy.Refused {
+		t.Errorf("a memory limit is %v, %v; want refused", r.Hook, ok)
+	}
+	if r, _ := (policy.Policy{LeaveOut: []string{"apply-cuda-memory-limits"}}).Hook("apply-cuda-memory-limits"); r.Hook != policy.LeftOut {
+		t.Errorf("with leaveOut a memory limit is %v, want left out", r.Hook)
+	}
+	if _, ok := (policy.Policy{}).Hook("create-symlink"); ok {
+		t.Error("a hook kind is matched by prefix")
+	}
+}
+
+func TestTableIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range policy.Table() {
+		if r.Match == "" || r.Why == "" || r.Kind == "" {
+			t.Errorf("rule %+v lacks something", r)
+		}
+		if seen[r.Name()] {
+			t.Errorf("rule %q is there twice", r.Name())
+		}
+		seen[r.Name()] = true
+	}
+}
