@@ -10,4 +10,8 @@ type Edits struct {
 	Kind   string // "nvidia.com/gpu"
 	Spec   string // where the Spec came from: a file, or "generated"
 	Edits  *specs.ContainerEdits
+
+	// Annotations of the device, or of the Spec where Device is empty. They mean
+	// nothing to a container; whoever drops them shall say so.
+	Annotations map[string]string
 }

@@ -26,7 +26,10 @@ type Plan struct {
 	Modes       []Mode   `json:"modes,omitempty"`
 	Env         []Var    `json:"env,omitempty"`
 	Groups      []uint32 `json:"groups,omitempty"` // additional group ids of the first process, sorted
-	Notes       []Note   `json:"notes,omitempty"`  // edits that are not carried out, and why
+	Notes       []Note   `json:"notes,omitempty"`  // edits that are not carried out, or not quite as written, and why
+
+	LibraryOwners []Owners `json:"libraryOwners,omitempty"` // of each of LibraryDirs, at the same position
+	GroupOwners   []Owners `json:"groupOwners,omitempty"`   // of each of Groups, at the same position
 }
 
 // Owners are the devices that an entry belongs to, sorted: an entry that two
@@ -87,6 +90,7 @@ type Note struct {
 	What   string `json:"what"`             // the edit in a few words: `hook "enable-cuda-compat"`
 	Reason string `json:"reason"`           // a stable word of package translate: "needs-image-libraries"
 	Detail string `json:"detail"`           // one sentence for a person
+	Done   bool   `json:"done,omitempty"`   // the edit is carried out all the same: the note is a warning about how
 }
 
 // An IDMap maps a range of container ids to host ids, as lxc.idmap does.
