@@ -129,6 +129,11 @@ type Expect struct {
 	// Noted are edits reported as not applied, by reason.
 	Noted []string `yaml:"noted,omitempty" json:"noted,omitempty"`
 
+	// Spec is what the CDI Spec that was made or read must offer.
+	Spec SpecExpect `yaml:"spec,omitempty" json:"spec,omitzero"`
+	// SameAs names another container that must see exactly the same.
+	SameAs string `yaml:"same-as,omitempty" json:"same-as,omitempty"`
+
 	// What the container sees.
 	Nodes     map[string]NodeExpect `yaml:"nodes,omitempty" json:"nodes,omitempty"`
 	OnlyNodes []string              `yaml:"only-nodes,omitempty" json:"only-nodes,omitempty"` // exactly these, patterns allowed
@@ -137,6 +142,7 @@ type Expect struct {
 	Resolves  map[string]string     `yaml:"resolves,omitempty" json:"resolves,omitempty"`     // where a path ends
 	Mounts    map[string]string     `yaml:"mounts,omitempty" json:"mounts,omitempty"`         // options that must be on, "ro,nosuid,nodev"; "" for any
 	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to driver version; "none": not found
+	Files     map[string]string     `yaml:"files,omitempty" json:"files,omitempty"`           // "file" (not empty), "empty", "dir", "socket"
 	Env       map[string]string     `yaml:"env,omitempty" json:"env,omitempty"`
 	Groups    []uint32              `yaml:"groups,omitempty" json:"groups,omitempty"`
 	Running   *bool                 `yaml:"running,omitempty" json:"running,omitempty"`
@@ -156,12 +162,19 @@ type NodeExpect struct {
 	Open   string  `yaml:"open,omitempty" json:"open,omitempty"` // "allowed", "denied", "no-mode"
 }
 
+// A SpecExpect is what shall be true of the CDI Spec's device names.
+type SpecExpect struct {
+	Devices   []string `yaml:"devices,omitempty" json:"devices,omitempty"`       // qualified names that must be there
+	NoDevices []string `yaml:"no-devices,omitempty" json:"no-devices,omitempty"` // patterns that no qualified name may match
+}
+
 // A PlanExpect is what shall be true of the plan.
 type PlanExpect struct {
-	Devices []string          `yaml:"devices,omitempty" json:"devices,omitempty"` // exactly these
-	Links   map[string]string `yaml:"links,omitempty" json:"links,omitempty"`
-	Mounts  map[string]string `yaml:"mounts,omitempty" json:"mounts,omitempty"`     // source by target
-	Folders []string          `yaml:"folders,omitempty" json:"folders,omitempty"`   // exactly these library folders
-	Lines   []string          `yaml:"lines,omitempty" json:"lines,omitempty"`       // lines that the lxc configuration must have
-	NoLines []string          `yaml:"no-lines,omitempty" json:"no-lines,omitempty"` // patterns that no line may match
+	Devices  []string          `yaml:"devices,omitempty" json:"devices,omitempty"` // exactly these
+	Links    map[string]string `yaml:"links,omitempty" json:"links,omitempty"`
+	Mounts   map[string]string `yaml:"mounts,omitempty" json:"mounts,omitempty"`       // source by target
+	NoMounts []string          `yaml:"no-mounts,omitempty" json:"no-mounts,omitempty"` // patterns that no target may match
+	Folders  []string          `yaml:"folders,omitempty" json:"folders,omitempty"`     // exactly these library folders
+	Lines    []string          `yaml:"lines,omitempty" json:"lines,omitempty"`         // lines that the lxc configuration must have
+	NoLines  []string          `yaml:"no-lines,omitempty" json:"no-lines,omitempty"`   // patterns that no line may match
 }

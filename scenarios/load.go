@@ -1,0 +1,264 @@
+package scenarios
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Options are the words that a scenario may use. A nil list is not checked.
+type Options struct {
+	Hosts   []string // host profiles
+	Images  []string // container images
+	Reasons []string // reasons of refusals, warnings and notes
+}
+
+// Load reads the scenarios at paths: files, or folders with all that is in
+// them. Scenarios come in order of name; a file given twice comes once. An
+// error is a Problems with everything that is wrong in all files.
+func Load(opts Options, paths ...string) ([]Scenario, error) {
+	var all []Scenario
+	var problems Problems
+	seen := map[string]bool{}
+	for _, p := range paths {
+		files, err := filesBelow(p)
+		if err != nil {
+			problems = append(problems, &Problem{File: p, Msg: reasonOf(err)})
+		}
+		for _, f := range files {
+			if seen[f.path] {
+				continue
+			}
+			seen[f.path] = true
+			data, err := readFile(f.path)
+			if err != nil {
+				problems = append(problems, &Problem{File: f.path, Msg: reasonOf(err)})
+				continue
+			}
+			s, err := Parse(f.name, f.path, data, opts)
+			problems = append(problems, problemsOf(f.path, err)...)
+			all = append(all, s)
+		}
+	}
+	return sorted(all, problems)
+}
+
+// LoadFS reads every scenario in fsys.
+func LoadFS(fsys fs.FS, opts Options) ([]Scenario, error) {
+	var all []Scenario
+	var problems Problems
+	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || path.Ext(p) != ext {
+			return err
+		}
+		data, err := fs.ReadFile(fsys, p)
+		if err != nil {
+			return err
+		}
+		s, err := Parse(strings.TrimSuffix(p, ext), p, data, opts)
+		problems = append(problems, problemsOf(p, err)...)
+		all = append(all, s)
+		return nil
+	})
+	if err != nil {
+		problems = append(problems, &Problem{File: "scenarios", Msg: reasonOf(err)})
+	}
+	return sorted(all, problems)
+}
+
+const ext = ".yaml"
+
+// maxFile bounds one scenario file, in bytes. The largest that people write has
+// a few thousand.
+const maxFile = 256 << 10
+
+func sorted(all []Scenario, problems Problems) ([]Scenario, error) {
+	slices.SortStableFunc(all, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
+	for i := 1; i < len(all); i++ {
+		if all[i].Name == all[i-1].Name {
+			problems = append(problems, &Problem{File: all[i].File, Msg: fmt.Sprintf("a scenario %q is in %s too", all[i].Name, all[i-1].File),
+				Hint: "Reports and shards go by name: rename one of the files."})
+		}
+	}
+	if err := problems.err(); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+func problemsOf(file string, err error) Problems {
+	if ps, ok := errors.AsType[Problems](err); ok {
+		return ps
+	}
+	if err != nil {
+		return Problems{{File: file, Msg: reasonOf(err)}}
+	}
+	return nil
+}
+
+// reasonOf drops the path that the os package puts in front of its reason.
+func reasonOf(err error) string {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+// A source is one file and the name of its scenario.
+type source struct{ path, name string }
+
+// filesBelow lists the scenario files at p. A scenario is named by its path
+// below the folder that was given, or below the nearest folder "scenarios".
+func filesBelow(p string) ([]source, error) {
+	info, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []source{{p, nameOf(filepath.Dir(p), p)}}, nil
+	}
+	var out []source
+	err = filepath.WalkDir(p, func(file string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() && e.Name() == "testdata" && file != p {
+			return filepath.SkipDir
+		}
+		if !e.IsDir() && filepath.Ext(file) == ext {
+			out = append(out, source{file, nameOf(p, file)})
+		}
+		return nil
+	})
+	if err == nil && len(out) == 0 {
+		err = errors.New("no scenario (*.yaml) is in this folder")
+	}
+	return out, err
+}
+
+func nameOf(root, file string) string {
+	name := filepath.ToSlash(strings.TrimSuffix(file, ext))
+	if abs, err := filepath.Abs(file); err == nil {
+		if _, below, ok := cutLast(filepath.ToSlash(strings.TrimSuffix(abs, ext)), "/scenarios/"); ok {
+			return below
+		}
+	}
+	if rel, err := filepath.Rel(root, file); err == nil {
+		name = filepath.ToSlash(strings.TrimSuffix(rel, ext))
+	}
+	return name
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+func readFile(p string) ([]byte, error) {
+	info, err := os.Stat(p)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("not a regular file")
+	}
+	if info.Size() > maxFile {
+		return nil, tooLarge(info.Size())
+	}
+	return os.ReadFile(p)
+}
+
+func tooLarge(n int64) error {
+	return fmt.Errorf("%d bytes; a scenario has at most %d", n, maxFile)
+}
+
+// Parse reads one scenario. Name is its name in reports, file what problems are
+// reported against. An error is a Problems with everything that is wrong.
+func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
+	s := Scenario{Name: name, File: file}
+	d := newDecoder(file, data)
+	switch {
+	case len(data) > maxFile:
+		d.report(place{}, "", "%v", tooLarge(int64(len(data))))
+	case !utf8.Valid(data):
+		d.report(place{}, "", "not UTF-8 text")
+	case strings.IndexFunc(string(data), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }) >= 0:
+		d.report(place{}, "", "has a control character")
+	default:
+		s.Title = d.title()
+		if body := d.parse(data); body != nil {
+			d.value(body, reflect.ValueOf(&s).Elem(), nil)
+			check(d, &s, opts)
+		}
+	}
+	if err := d.problems.err(); err != nil {
+		return Scenario{Name: name, File: file}, err
+	}
+	return s, nil
+}
+
+// parse returns the document's body, or nil after a report.
+func (d *decoder) parse(data []byte) (body ast.Node) {
+	defer func() {
+		if p := recover(); p != nil { // goccy/go-yaml panics on some malformed input
+			d.report(place{1, 1}, "", "not YAML: the parser gave up: %v", p)
+			body = nil
+		}
+	}()
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		at, msg := place{1, 1}, err.Error()
+		if e, ok := errors.AsType[yaml.Error](err); ok {
+			at, msg = placeOfToken(e.GetToken()), e.GetMessage()
+		}
+		d.report(at, "", "not YAML: %s", msg)
+		return nil
+	}
+	docs := slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool { return doc.Body == nil })
+	switch len(docs) {
+	case 0:
+		d.report(place{1, 1}, "", "holds no scenario")
+		return nil
+	case 1:
+		return docs[0].Body
+	}
+	d.report(placeOf(docs[1].Body), "Put each scenario into a file of its own.", "a second YAML document; a file holds one scenario")
+	return nil
+}
+
+// title returns the first comment: the lines from the first on that begin with
+// "#", up to the first that does not or that is empty.
+func (d *decoder) title() string {
+	var words []string
+	for _, line := range d.lines {
+		rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "#")
+		if rest = strings.TrimSpace(rest); !ok || rest == "" {
+			break
+		}
+		words = append(words, rest)
+	}
+	t := strings.Join(words, " ")
+	const hint = "Begin the file with a comment such as: # One of two MIG devices reaches the container."
+	first, _ := utf8.DecodeRuneInString(t)
+	switch {
+	case t == "":
+		d.report(place{1, 1}, hint, "the first comment is missing; it is the scenario's title")
+	case !strings.HasSuffix(t, ".") || len(strings.Fields(t)) < 3 || unicode.IsLower(first):
+		d.report(place{1, 1}, hint, "the first comment is not a sentence: %q", t)
+	}
+	return t
+}

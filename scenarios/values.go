@@ -1,0 +1,163 @@
+package scenarios
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/core/device"
+)
+
+// maxGPU bounds an NVML index: no host has more than 64 GPUs here.
+const maxGPU = 63
+
+var (
+	driverForm = regexp.MustCompile(`^[1-9][0-9]{2}(\.[0-9]{1,4}){0,2}$`)
+	wordForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	modeForm   = regexp.MustCompile(`^0?[0-7]{3}$`)
+)
+
+func list(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+func isName(s, punctuation string, most int) bool {
+	for i, r := range s {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && (i == 0 || !strings.ContainsRune(punctuation, r)) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
+}
+
+// oneOf checks words against a closed list; a nil list allows all.
+func (c *checker) oneOf(words, known []string, w where) {
+	for i, word := range words {
+		at := w
+		if _, ok := c.spots[w.item(i).id()]; ok {
+			at = w.item(i)
+		}
+		if known != nil && !slices.Contains(known, word) {
+			c.at(at, "Known: "+strings.Join(known, ", ")+".", "unknown %s %q%s", strings.TrimSuffix(strings.Trim(w.name(), `"`), "s"), word, meant(word, known))
+		}
+	}
+	c.unique(words, w)
+}
+
+func (c *checker) unique(words []string, w where) {
+	for i, word := range words {
+		if slices.Contains(words[:i], word) {
+			c.at(w.item(i), "", "%q stands twice in %s", word, w.name())
+		}
+	}
+}
+
+func (c *checker) wordAt(s string, w where) {
+	if s != "" && !wordForm.MatchString(s) {
+		c.at(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
+	}
+}
+
+// host checks a profile name, or a path to a file: one with a "/" or ".yaml".
+func (c *checker) host(h string, w where, need bool) {
+	switch {
+	case h == "" && need && c.s.Matrix.Host == nil:
+		c.at(w, "Add host: NAME; gpurig host list prints the names.", "no host")
+	case h == "":
+		if _, ok := c.spots[w.id()]; ok {
+			c.at(w, "", "the host's name is empty")
+		}
+	case strings.ContainsRune(h, '/') || strings.HasSuffix(h, ext) || strings.HasSuffix(h, ".txtar"):
+		if slices.Contains(strings.Split(h, "/"), "..") || path.IsAbs(h) {
+			c.at(w, "Put the file beside the scenario, or below it.", "host file %q leads out of the scenario's folder", h)
+		}
+	case c.opts.Hosts != nil && !slices.Contains(c.opts.Hosts, h):
+		c.at(w, "gpurig host list prints the names.", "unknown host %q%s", h, meant(h, c.opts.Hosts))
+	}
+}
+
+func (c *checker) driver(v string, w where) {
+	if v != "" && !driverForm.MatchString(v) {
+		c.at(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
+	}
+}
+
+func (c *checker) index(i int, w where) {
+	if i < 0 || i > maxGPU {
+		c.at(w, "", "GPU %d: want an NVML index, 0 to %d", i, maxGPU)
+	}
+}
+
+func (c *checker) number(n string, w where) {
+	if n == "" {
+		return
+	}
+	if _, err := device.ParseNum(n); err != nil {
+		c.at(w, "", "%v", err)
+	}
+}
+
+func (c *checker) mode(m string, w where) {
+	if m != "" && !modeForm.MatchString(m) {
+		c.at(w, "", "mode %q: want three octal digits, such as 0660", m)
+	}
+}
+
+// path checks an absolute, clean path.
+func (c *checker) path(p string, w where) {
+	if problem := pathProblem(p); problem != "" {
+		c.at(w, "", "path %q %s", p, problem)
+	}
+}
+
+func pathProblem(p string) string {
+	switch {
+	case !path.IsAbs(p):
+		return "is not absolute"
+	case slices.Contains(strings.Split(p, "/"), ".."):
+		return `has ".."`
+	case path.Clean(p) != p:
+		return "is not clean; write " + strconv.Quote(path.Clean(p))
+	case p == "/":
+		return "is the root folder"
+	case len(p) > 4095:
+		return "is too long"
+	}
+	return ""
+}
+
+func (c *checker) paths(ps []string, w where) {
+	for i, p := range ps {
+		c.path(p, w.item(i))
+	}
+	c.unique(ps, w)
+}
+
+// pathKeys checks the keys of a map by path.
+func pathKeys[T any](c *checker, m map[string]T, w where) {
+	for p := range m {
+		if problem := pathProblem(p); problem != "" {
+			c.atKey(w.at(p), "", "path %q %s", p, problem)
+		}
+	}
+}
+
+func (c *checker) files(m map[string]string, w where) { pathKeys(c, m, w) }
+
+// pattern checks a pattern as path.Match reads it.
+func (c *checker) patterns(ps []string, w where, absolute bool) {
+	for i, p := range ps {
+		if _, err := path.Match(p, ""); err != nil {
+			c.at(w.item(i), `* and ? stand for letters other than "/", [a-z] for one of a set.`, "pattern %q is not well formed", p)
+		} else if absolute && !path.IsAbs(p) {
+			c.at(w.item(i), "", "path %q is not absolute", p)
+		}
+	}
+	c.unique(ps, w)
+}
