@@ -1,0 +1,168 @@
+// Package elfgen writes tiny but real ELF files: shared objects that a dynamic
+// linker loads, and static programs that print what they stand for.
+//
+// They take the place of NVIDIA's libraries and tools on a fake machine, so
+// that whatever reads such files (ldconfig, nvcdi, a loader, a container) finds
+// a SONAME, a machine type and a content that differs from version to version.
+// They do nothing else: a libcuda that works is for others.
+//
+// Reference: the System V ABI with its x86-64 and AArch64 supplements.
+package elfgen
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// ErrArch marks an architecture that this package has no ELF for.
+var ErrArch = errors.New("architecture is not x86_64 or aarch64")
+
+// An Object says what to write. It is comparable, so it can be a map key; equal
+// Objects give equal bytes.
+type Object struct {
+	Arch    string // uname -m: "x86_64", "aarch64"
+	Name    string // of the file without its version: "libcuda.so", "nvidia-smi"
+	Version string // "550.163.01"
+	SONAME  string // of a library; empty: it has none
+	Needed  string // DT_NEEDED of a library; empty: none
+}
+
+// text is what the file is about, for people and for strings(1).
+func (o Object) text() string { return o.Name + " " + o.Version }
+
+// Values of e_machine and the segment alignment that loaders of each
+// architecture ask for: AArch64 kernels may have pages of 64 KiB.
+type machine struct {
+	id    uint16
+	align uint64
+}
+
+func machineOf(arch string) (machine, error) {
+	switch arch {
+	case "x86_64":
+		return machine{id: 62, align: 0x1000}, nil
+	case "aarch64":
+		return machine{id: 183, align: 0x10000}, nil
+	}
+	return machine{}, fmt.Errorf("ELF file for %q: %w", arch, ErrArch)
+}
+
+// Constants of the ELF specification, by their names there.
+const (
+	etExec, etDyn = 2, 3
+
+	ptLoad, ptDynamic, ptNote, ptGNUStack = 1, 2, 4, 0x6474e551
+	pfX, pfW, pfR                         = 1, 2, 4
+
+	dtNull, dtNeeded, dtHash, dtStrtab, dtSymtab, dtStrsz, dtSyment, dtSONAME = 0, 1, 4, 5, 6, 10, 11, 14
+
+	shtProgbits, shtStrtab, shtHash, shtDynamic, shtNote, shtDynsym = 1, 3, 5, 6, 7, 11
+	shfWrite, shfAlloc, shfExec                                     = 1, 2, 4
+
+	ehdrSize, phdrSize, shdrSize, symSize, dynSize = 64, 56, 64, 24, 16
+)
+
+// An image is a file under construction. Offsets and addresses agree but for
+// the base that each segment adds.
+type image struct {
+	bytes.Buffer
+}
+
+func (b *image) at() uint64 { return uint64(b.Len()) }
+
+func (b *image) align(n int) {
+	for b.Len()%n != 0 {
+		b.WriteByte(0)
+	}
+}
+
+func (b *image) u32(v ...uint32) {
+	for _, x := range v {
+		b.Write(binary.LittleEndian.AppendUint32(nil, x))
+	}
+}
+
+func (b *image) u64(v ...uint64) {
+	for _, x := range v {
+		b.Write(binary.LittleEndian.AppendUint64(nil, x))
+	}
+}
+
+// A segment is one program header.
+type segment struct {
+	kind, flags     uint32
+	off, addr, size uint64
+	align           uint64
+}
+
+// A section is one section header. Loaders need none; debug/elf of Go, and so
+// nvcdi, finds the SONAME through them.
+type section struct {
+	name             string
+	kind             uint32
+	flags            uint64
+	addr, off, size  uint64
+	link, info       uint32
+	align, entrySize uint64
+}
+
+// notes writes a build ID, which differs for every Object, and a note with the
+// Object's text.
+func (b *image) notes(o Object) (off, size uint64) {
+	b.align(4)
+	off = b.at()
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", o))
+	b.u32(4, 20, 3) // NT_GNU_BUILD_ID
+	b.WriteString("GNU\x00")
+	b.Write(sum[:20])
+	b.u32(8, uint32(len(o.text())+1), 1)
+	b.WriteString("gpurig\x00\x00")
+	b.WriteString(o.text())
+	b.WriteByte(0)
+	b.align(4)
+	return off, b.at() - off
+}
+
+// finish appends the section table and fills in the headers at the start.
+func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, secs []section) []byte {
+	names := []byte{0}
+	secs = append([]section{{}}, secs...)
+	secs = append(secs, section{name: ".shstrtab", kind: shtStrtab, align: 1})
+	index := make([]uint32, len(secs))
+	for i := range secs {
+		if secs[i].name != "" {
+			index[i] = uint32(len(names))
+			names = append(append(names, secs[i].name...), 0)
+		}
+	}
+	last := &secs[len(secs)-1]
+	last.off, last.size = b.at(), uint64(len(names))
+	b.Write(names)
+	b.align(8)
+	shoff := b.at()
+	for i, s := range secs {
+		b.u32(index[i], s.kind)
+		b.u64(s.flags, s.addr, s.off, s.size)
+		b.u32(s.link, s.info)
+		b.u64(s.align, s.entrySize)
+	}
+
+	var h image
+	h.WriteString("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+	h.u32(uint32(kind)|uint32(m.id)<<16, 1)
+	h.u64(entry, ehdrSize, shoff)
+	h.u32(0, ehdrSize|phdrSize<<16, uint32(len(segs))|shdrSize<<16, uint32(len(secs))|uint32(len(secs)-1)<<16)
+	for _, s := range segs {
+		h.u32(s.kind, s.flags)
+		h.u64(s.off, s.addr, s.addr, s.size, s.size, s.align)
+	}
+	out := b.Bytes()
+	copy(out, h.Bytes())
+	return out
+}
+
+// reserve leaves room for the headers.
+func (b *image) reserve(segments int) { b.Write(make([]byte, ehdrSize+segments*phdrSize)) }
