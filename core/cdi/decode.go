@@ -1,0 +1,320 @@
+package cdi
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/core/refuse"
+)
+
+// A decoder turns a tree into a Spec and collects what is wrong, all at once.
+//
+// A text field takes the text of any single value but null, so that
+// "name: 0" is the device "0", in YAML as in JSON, and "no" is "no". A number
+// field takes decimal digits without quotes. See mode for file modes.
+type decoder struct {
+	problems []fieldProblem
+}
+
+// A fieldProblem is a problem of one field; at is zero where only the field is
+// known.
+type fieldProblem struct {
+	field  string // "devices[1].containerEdits.deviceNodes[0].major"; empty: the whole Spec
+	at     mark
+	reason refuse.Reason
+	msg    string
+	hint   string
+}
+
+// A field of an object: its name, whether CDI requires it, and its reader.
+type field struct {
+	name     string
+	required bool
+	read     func(n *node, path string)
+}
+
+func (d *decoder) problem(r refuse.Reason, n *node, path, hint, format string, args ...any) {
+	d.problems = append(d.problems, fieldProblem{path, n.at, r, fmt.Sprintf(format, args...), hint})
+}
+
+// want reports whether n is of the kind k.
+func (d *decoder) want(n *node, path string, k kind) bool {
+	switch {
+	case n.kind == k:
+		return true
+	case n.kind == nullNode:
+		d.problem(SpecNull, n, path, "Leave the field out, or give it a value.", "is null")
+	default:
+		d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), article(k))
+	}
+	return false
+}
+
+func describe(n *node) string {
+	if n.kind == textNode || n.kind == plainNode {
+		return quote(n.text)
+	}
+	return article(n.kind)
+}
+
+func article(k kind) string {
+	if k == objectNode {
+		return "an object"
+	}
+	return "a " + string(k)
+}
+
+// object reads the members of n that fields name and refuses all others.
+func (d *decoder) object(n *node, path string, fields ...field) {
+	if !d.want(n, path, objectNode) {
+		return
+	}
+	d.duplicates(n, path)
+	for _, m := range n.members {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
+		if i < 0 {
+			at := node{at: m.at}
+			d.problem(SpecUnknownField, &at, join(path, m.key), nearField(m.key, fields), "CDI has no field %s here", quote(m.key))
+			continue
+		}
+		fields[i].read(m.value, join(path, m.key))
+	}
+	for _, f := range fields {
+		if f.required && !slices.ContainsFunc(n.members, func(m member) bool { return m.key == f.name }) {
+			d.problem(SpecMissingField, n, join(path, f.name), "", "is missing")
+		}
+	}
+}
+
+func (d *decoder) duplicates(n *node, path string) {
+	first := map[string]member{}
+	for _, m := range n.members {
+		folded := strings.ToLower(m.key)
+		before, twice := first[folded]
+		if !twice {
+			first[folded] = m
+			continue
+		}
+		at := node{at: m.at}
+		d.problem(SpecDuplicateKey, &at, join(path, m.key), "Keep one of the two.",
+			"is written twice, first as %s on line %d", quote(before.key), before.at.line)
+	}
+}
+
+func nearField(key string, fields []field) string {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	if near := nearest(key, names, 1); len(near) > 0 {
+		return "Write " + near[0] + "."
+	}
+	return "The fields are " + strings.Join(names, ", ") + "."
+}
+
+// join appends a field's name to a path.
+func join(path, name string) string {
+	if len(name) > 80 || strings.ContainsAny(name, ". \"'[]") {
+		name = quote(name)
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// text reads a text field.
+func (d *decoder) text(to *string) func(*node, string) {
+	return func(n *node, path string) {
+		if n.kind != plainNode && !d.want(n, path, textNode) {
+			return
+		}
+		if why := hiddenIn(n.text); why != "" {
+			d.problem(SpecEncoding, n, path, "", "has %s", why)
+			return
+		}
+		*to = n.text
+	}
+}
+
+// list reads each item of a list.
+func (d *decoder) list(read func(n *node, path string)) func(*node, string) {
+	return func(n *node, path string) {
+		if !d.want(n, path, listNode) {
+			return
+		}
+		for i, item := range n.items {
+			read(item, at(path, i))
+		}
+	}
+}
+
+func (d *decoder) texts(to *[]string) func(*node, string) {
+	return d.list(func(n *node, path string) {
+		var s string
+		d.text(&s)(n, path)
+		*to = append(*to, s)
+	})
+}
+
+// annotations reads an object of texts, which may have line breaks and tabs.
+func (d *decoder) annotations(to *map[string]string) func(*node, string) {
+	return func(n *node, path string) {
+		if !d.want(n, path, objectNode) {
+			return
+		}
+		d.duplicates(n, path)
+		*to = make(map[string]string, len(n.members))
+		for _, m := range n.members {
+			where := join(path, m.key)
+			if m.value.kind != plainNode && !d.want(m.value, where, textNode) {
+				continue
+			}
+			if why := hiddenIn(strings.NewReplacer("\n", "", "\t", "").Replace(m.value.text)); why != "" {
+				d.problem(SpecEncoding, m.value, where, "", "has %s", why)
+			}
+			(*to)[m.key] = m.value.text
+		}
+	}
+}
+
+// number reads a decimal number. A number that no int64 holds is a problem of
+// range, as is one outside least and most.
+func (d *decoder) number(n *node, path string, least, most int64) (int64, bool) {
+	if n.kind == textNode || !d.single(n, path, "a number") {
+		if n.kind == textNode {
+			d.problem(SpecType, n, path, "Write the number without quotes.", "is the text %s, want a number", quote(n.text))
+		}
+		return 0, false
+	}
+	if !isDecimal(n.text) {
+		d.problem(SpecType, n, path, "Write decimal digits.", "is %s, want a decimal number", quote(n.text))
+		return 0, false
+	}
+	v, err := strconv.ParseInt(n.text, 10, 64)
+	if err != nil || v < least || v > most {
+		d.problem(SpecNumber, n, path, "", "is %s, want %d to %d", quote(n.text), least, most)
+		return 0, false
+	}
+	return v, true
+}
+
+// single reports whether n is one value and not null.
+func (d *decoder) single(n *node, path, what string) bool {
+	switch n.kind {
+	case plainNode, textNode:
+		return true
+	case nullNode:
+		return d.want(n, path, plainNode)
+	}
+	d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), what)
+	return false
+}
+
+// isDecimal reports whether s is a whole number that YAML 1.1, YAML 1.2 and
+// JSON read alike: no leading zero, which means octal to some.
+func isDecimal(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	if s == "" || len(s) > 1 && s[0] == '0' {
+		return false
+	}
+	return strings.Trim(s, "0123456789") == ""
+}
+
+const maxUint32 = 1<<32 - 1
+
+func (d *decoder) int64(to *int64, most int64) func(*node, string) {
+	return func(n *node, path string) { *to, _ = d.number(n, path, 0, most) }
+}
+
+func (d *decoder) uint32(to **uint32) func(*node, string) {
+	return func(n *node, path string) {
+		if v, ok := d.number(n, path, 0, maxUint32); ok {
+			u := uint32(v)
+			*to = &u
+		}
+	}
+}
+
+// mode reads a file mode. Three spellings mean the same: 438, as JSON and
+// NVIDIA's toolkit write it; 0666, octal in YAML 1.1; 0o666, octal in YAML 1.2.
+// A plain 666 is decimal, as everywhere else, and so above 0777 and refused.
+func (d *decoder) mode(to **fs.FileMode) func(*node, string) {
+	return func(n *node, path string) {
+		if n.kind == plainNode {
+			if v, ok := octal(n.text); ok {
+				d.setMode(to, n, path, v)
+				return
+			}
+		}
+		if v, ok := d.number(n, path, 0, 1<<32-1); ok {
+			d.setMode(to, n, path, uint64(v))
+		}
+	}
+}
+
+func (d *decoder) setMode(to **fs.FileMode, n *node, path string, v uint64) {
+	if v > 0o777 {
+		d.problem(SpecMode, n, path, modeHint(n.text), "is %s, mode %#o: above 0777", quote(n.text), v)
+		return
+	}
+	m := fs.FileMode(v)
+	*to = &m
+}
+
+// modeHint says how a mode is written whose octal digits stand there as if they
+// were decimal.
+func modeHint(text string) string {
+	if v, err := strconv.ParseUint(text, 8, 32); err == nil && v <= 0o777 && isDecimal(text) {
+		return fmt.Sprintf("Without a leading zero the number is decimal: write %d, or in YAML 0%s.", v, text)
+	}
+	return "Set-id and sticky bits have no meaning for a device node."
+}
+
+func octal(s string) (uint64, bool) {
+	digits, ok := strings.CutPrefix(s, "0o")
+	if !ok {
+		digits, ok = strings.CutPrefix(s, "0")
+	}
+	if !ok || digits == "" || strings.Trim(digits, "01234567") != "" {
+		return 0, false
+	}
+	v, err := strconv.ParseUint(digits, 8, 32)
+	return v, err == nil
+}
+
+func (d *decoder) boolean(to *bool) func(*node, string) {
+	return func(n *node, path string) {
+		if n.kind == plainNode && (n.text == "true" || n.text == "false") {
+			*to = n.text == "true"
+			return
+		}
+		if n.kind == nullNode {
+			d.want(n, path, plainNode)
+			return
+		}
+		d.problem(SpecType, n, path, "", "is %s, want true or false", describe(n))
+	}
+}
+
+// gids reads a list of group ids.
+func (d *decoder) gids(to *[]uint32) func(*node, string) {
+	return d.list(func(n *node, path string) {
+		v, _ := d.number(n, path, 0, maxUint32)
+		*to = append(*to, uint32(v))
+	})
+}
+
+// pointers reads a list of objects that the Spec holds by pointer.
+func pointers[T any](d *decoder, to *[]*T, read func(d *decoder, v *T, n *node, path string)) func(*node, string) {
+	return d.list(func(n *node, path string) {
+		v := new(T)
+		read(d, v, n, path)
+		*to = append(*to, v)
+	})
+}
