@@ -17,17 +17,9 @@ type extensions struct{}
 // Extensions tells which functions of the C library there are. It works before Init.
 func (l *Library) Extensions() nvml.ExtendedInterface { return extensions{} }
 
-// handlers are calls that answer with a handler. A handler of ours would call
-// the real C library, which is not there, and end the process.
-var handlers = []string{
-	"DeviceGetC2cModeInfoV", "DeviceGetGpuFabricInfoV", "DeviceGetGpuInstanceProfileInfoByIdV",
-	"DeviceGetGpuInstanceProfileInfoV", "DeviceGetNvLinkInfo", "DeviceGetTemperatureV",
-	"GpmMetricsGetV", "GpmQueryDeviceSupportV", "GpuInstanceGetComputeInstanceProfileInfoV",
-	"VgpuTypeGetMaxInstancesPerGpuInstance",
-}
-
 // LookupSymbol takes C names, "nvmlDeviceGetMigMode". A version suffix counts
-// as the call without it.
+// as the call without it. The handlers are not there: one of ours would call the
+// real C library, which ends the process where there is none.
 func (extensions) LookupSymbol(name string) error {
 	call, ok := strings.CutPrefix(name, "nvml")
 	if i := strings.LastIndex(call, "_v"); i > 0 && !known(call) {

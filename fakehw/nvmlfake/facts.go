@@ -7,6 +7,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/catalog"
 )
 
 // brand reads the brand off the product name.
@@ -59,24 +60,27 @@ func architecture(cc string) nvml.DeviceArchitecture {
 	return nvml.DEVICE_ARCH_UNKNOWN
 }
 
-// migCapable tells GPUs whose MIG mode is off from those that know no MIG: the
-// GPUs that the MIG user guide lists have compute capability 8.0, 9.0 and 10.x,
-// and of 12.0 only the RTX PRO 6000 has it.
-func migCapable(g host.GPU) bool {
-	major, minor, ok := parseDotted(g.ComputeCap)
-	return ok && g.PCI != nil &&
-		(major == 8 && minor == 0 || major == 9 || major == 10 || strings.Contains(g.Name, "RTX PRO 6000"))
+// geometry returns the MIG profiles of a product; none for one that knows no MIG
+// or that the catalogue does not have.
+func geometry(g host.GPU) []catalog.MIGProfile {
+	if g.PCI == nil {
+		return nil
+	}
+	p, _ := catalog.ByID(g.PCI.ID)
+	return p.MIG
 }
 
-// maxMIGDevices is 7, or 4 on the GPUs with four memory slices.
+// maxMIGDevices returns how many MIG devices fit on the GPU: as many as it has
+// compute slices; 0 if it knows no MIG.
 func maxMIGDevices(g host.GPU) int {
-	switch {
-	case g.MIG == nil && !migCapable(g):
-		return 0
-	case strings.Contains(g.Name, "A30") || strings.Contains(g.Name, "RTX PRO 6000"):
-		return 4
+	most := 0
+	for _, p := range geometry(g) {
+		most = max(most, p.Compute)
 	}
-	return 7
+	if most == 0 && g.MIG != nil {
+		return 7 // no product of ours: every GPU but the four-slice ones has seven
+	}
+	return most
 }
 
 // gpuSlices returns the GPU slices of a profile name: 3 of "3g.40gb" and of
@@ -102,16 +106,15 @@ func count(profile, unit string) int {
 	return 0
 }
 
-// giProfile returns the nvml.GPU_INSTANCE_PROFILE_ number of an instance; -1 if
-// its profile has none.
-func giProfile(gi host.GPUInstance) int {
-	name, attr := gi.Profile, ""
+// giProfile returns the nvml.GPU_INSTANCE_PROFILE_ number of a profile; -1 if
+// it has none. The double-memory 1g profile ("1g.20gb" of an 80 GB GPU) is told
+// from the plain one by its id, which is 15 on every GPU that has it.
+func giProfile(profile string, id int) int {
+	name, attr := profile, ""
 	if i := strings.IndexAny(name, "+-"); i >= 0 {
 		name, attr = name[:i], name[i:]
 	}
-	// The double-memory 1g profile ("1g.20gb" of an 80 GB GPU) is told from the
-	// plain one by its size, 15 being its id wherever there is one.
-	if attr == "" && gpuSlices(name) == 1 && gi.ProfileID == 15 {
+	if attr == "" && gpuSlices(name) == 1 && id == 15 {
 		return nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2
 	}
 	n, ok := map[string]int{

@@ -181,7 +181,7 @@ func (g *gpu) IsMigDeviceHandle() (bool, nvml.Return) {
 // GetMigMode returns the current and the pending mode. GPUs that know no MIG do
 // not support the question.
 func (g *gpu) GetMigMode() (int, int, nvml.Return) {
-	mode, r := answer(g.check("DeviceGetMigMode"), g.MIG != nil || migCapable(g.GPU), nvml.DEVICE_MIG_DISABLE)
+	mode, r := answer(g.check("DeviceGetMigMode"), maxMIGDevices(g.GPU) > 0, nvml.DEVICE_MIG_DISABLE)
 	if r != nvml.SUCCESS {
 		return 0, 0, r
 	}

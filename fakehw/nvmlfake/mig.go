@@ -2,6 +2,7 @@ package nvmlfake
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -125,8 +126,27 @@ func (g *gpu) GetGpuInstances(p *nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstanc
 	return out, nvml.SUCCESS
 }
 
-// GetGpuInstanceProfileInfo takes an nvml.GPU_INSTANCE_PROFILE_ number. It knows
-// the profiles of the instances that the GPU has.
+// profiles returns the GPU instance profiles of the GPU by their number in NVML.
+// A GPU that the catalogue does not have knows those that are in use.
+func (g *gpu) profiles() map[int]nvml.GpuInstanceProfileInfo {
+	out := map[int]nvml.GpuInstanceProfileInfo{}
+	for _, p := range geometry(g.GPU) {
+		out[giProfile(p.Name, p.ID)] = nvml.GpuInstanceProfileInfo{
+			Id: uint32(p.ID), SliceCount: uint32(p.Compute), InstanceCount: uint32(p.Count),
+			MultiprocessorCount: uint32(p.SMs), MemorySizeMB: p.MemoryMiB,
+		}
+	}
+	for _, gi := range g.instances {
+		at := giProfile(gi.Profile, gi.ProfileID)
+		info := out[at]
+		info.Id, info.SliceCount, info.MemorySizeMB = uint32(gi.ProfileID), uint32(gpuSlices(gi.Profile)), gi.MemoryMiB
+		info.InstanceCount = max(info.InstanceCount, 1)
+		out[at] = info
+	}
+	return out
+}
+
+// GetGpuInstanceProfileInfo takes an nvml.GPU_INSTANCE_PROFILE_ number.
 func (g *gpu) GetGpuInstanceProfileInfo(profile int) (nvml.GpuInstanceProfileInfo, nvml.Return) {
 	r := g.check("DeviceGetGpuInstanceProfileInfo")
 	switch {
@@ -135,16 +155,12 @@ func (g *gpu) GetGpuInstanceProfileInfo(profile int) (nvml.GpuInstanceProfileInf
 	case profile < 0 || profile >= nvml.GPU_INSTANCE_PROFILE_COUNT:
 		return nvml.GpuInstanceProfileInfo{}, nvml.ERROR_INVALID_ARGUMENT
 	}
-	for _, gi := range g.instances {
-		if giProfile(gi.GPUInstance) == profile {
-			return gi.profileInfo(), nvml.SUCCESS
-		}
-	}
-	return nvml.GpuInstanceProfileInfo{}, nvml.ERROR_NOT_SUPPORTED
+	info, ok := g.profiles()[profile]
+	return answer(nvml.SUCCESS, ok, info)
 }
 
-// GetGpuInstancePossiblePlacements lists where instances of a profile are: the
-// placements that are taken, and no free ones.
+// GetGpuInstancePossiblePlacements lists where instances of a profile may be,
+// taken or free; where they are, on a GPU that the catalogue does not have.
 func (g *gpu) GetGpuInstancePossiblePlacements(p *nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstancePlacement, nvml.Return) {
 	r := g.check("DeviceGetGpuInstancePossiblePlacements")
 	switch {
@@ -156,12 +172,45 @@ func (g *gpu) GetGpuInstancePossiblePlacements(p *nvml.GpuInstanceProfileInfo) (
 		return nil, nvml.ERROR_INVALID_ARGUMENT
 	}
 	var out []nvml.GpuInstancePlacement
+	for _, k := range geometry(g.GPU) {
+		if uint32(k.ID) == p.Id {
+			for _, start := range k.Starts {
+				out = append(out, nvml.GpuInstancePlacement{Start: uint32(start), Size: uint32(k.Size)})
+			}
+			return out, nvml.SUCCESS
+		}
+	}
 	for _, gi := range g.instances {
 		if uint32(gi.ProfileID) == p.Id {
 			out = append(out, gi.placement())
 		}
 	}
 	return out, nvml.SUCCESS
+}
+
+// GetGpuInstanceRemainingCapacity counts the placements of a profile that no
+// instance overlaps.
+func (g *gpu) GetGpuInstanceRemainingCapacity(p *nvml.GpuInstanceProfileInfo) (int, nvml.Return) {
+	if r := g.check("DeviceGetGpuInstanceRemainingCapacity"); r != nvml.SUCCESS {
+		return 0, r
+	}
+	places, r := g.GetGpuInstancePossiblePlacements(p)
+	if r != nvml.SUCCESS {
+		return 0, r
+	}
+	var taken []nvml.GpuInstancePlacement
+	for _, gi := range g.instances {
+		taken = append(taken, gi.placement())
+	}
+	n := 0
+	for _, at := range places {
+		if slices.ContainsFunc(taken, func(o nvml.GpuInstancePlacement) bool { return at.Start < o.Start+o.Size && o.Start < at.Start+at.Size }) {
+			continue
+		}
+		taken = append(taken, at)
+		n++
+	}
+	return n, nvml.SUCCESS
 }
 
 // A gpuInstance is the handle of a GPU instance (GI).
@@ -176,18 +225,6 @@ var _ nvml.GpuInstance = (*gpuInstance)(nil)
 
 func (g *gpuInstance) placement() nvml.GpuInstancePlacement {
 	return nvml.GpuInstancePlacement{Start: uint32(g.Start), Size: uint32(g.Size)}
-}
-
-func (g *gpuInstance) profileInfo() nvml.GpuInstanceProfileInfo {
-	same := 0
-	for _, o := range g.parent.instances {
-		if o.ProfileID == g.ProfileID {
-			same++
-		}
-	}
-	return nvml.GpuInstanceProfileInfo{
-		Id: uint32(g.ProfileID), SliceCount: uint32(gpuSlices(g.Profile)), InstanceCount: uint32(same), MemorySizeMB: g.MemoryMiB,
-	}
 }
 
 func (g *gpuInstance) GetInfo() (nvml.GpuInstanceInfo, nvml.Return) {

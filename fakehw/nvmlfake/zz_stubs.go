@@ -4804,3 +4804,16 @@ var calls = []string{
 	"VgpuTypeGetNumDisplayHeads",
 	"VgpuTypeGetResolution",
 }
+
+// handlers has the calls that return a handler to ask further.
+var handlers = []string{
+	"DeviceGetC2cModeInfoV",
+	"DeviceGetGpuFabricInfoV",
+	"DeviceGetGpuInstanceProfileInfoByIdV",
+	"DeviceGetGpuInstanceProfileInfoV",
+	"DeviceGetNvLinkInfo",
+	"DeviceGetTemperatureV",
+	"GpmMetricsGetV",
+	"GpmQueryDeviceSupportV",
+	"GpuInstanceGetComputeInstanceProfileInfoV",
+}
