@@ -1,0 +1,143 @@
+package fakehw
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"gpurig/core/device"
+	"gpurig/core/host"
+	"gpurig/fakehw/tree"
+)
+
+// Build makes the tree of the host that m describes: /sys, /proc, /dev and /etc
+// as its kernel and drivers would show them, and the driver's files. The same
+// model gives the same tree; m is not changed.
+//
+// The error says which path could not be made: two things of the model want the
+// same one.
+func Build(m host.Model) (*tree.Tree, error) {
+	b := &builder{t: tree.New(), m: &m, functions: map[string]*function{}}
+	b.collect()
+	for _, part := range []func(){
+		b.layout, b.pci, b.iommu, b.drm, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.dev,
+	} {
+		part()
+	}
+	if b.err == nil {
+		b.err = installDriver(b.t, m)
+	}
+	if b.err != nil {
+		return nil, fmt.Errorf("build host: %w", b.err)
+	}
+	return b.t, nil
+}
+
+// A builder fills one tree. Its methods do nothing after the first error.
+type builder struct {
+	t         *tree.Tree
+	m         *host.Model
+	err       error
+	all       []*function // every PCI function, by address
+	functions map[string]*function
+}
+
+func (b *builder) do(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+func (b *builder) file(p, data string, perm fs.FileMode) {
+	if b.err == nil {
+		b.err = b.t.WriteFile(p, []byte(data), perm)
+	}
+}
+
+// attr makes an attribute that everybody may read.
+func (b *builder) attr(p, data string) { b.file(p, data, 0o444) }
+
+// write makes attributes that only root may write and nobody reads.
+func (b *builder) write(dir string, names ...string) {
+	for _, name := range names {
+		b.file(dir+"/"+name, "", 0o200)
+	}
+}
+
+func (b *builder) dir(p string) {
+	if b.err == nil {
+		b.err = b.t.Mkdir(p, 0o755)
+	}
+}
+
+// link makes a relative link at p to the absolute path to, as sysfs does.
+func (b *builder) link(p, to string) {
+	if b.err == nil {
+		b.err = b.t.Symlink(p, relative(path.Dir(p), to))
+	}
+}
+
+// relative returns the way from the directory from to the path to.
+func relative(from, to string) string {
+	a, c := strings.Split(from, "/")[1:], strings.Split(to, "/")[1:]
+	for len(a) > 0 && len(c) > 1 && a[0] == c[0] {
+		a, c = a[1:], c[1:]
+	}
+	return strings.Repeat("../", len(a)) + strings.Join(c, "/")
+}
+
+// layout makes the top of the file system.
+func (b *builder) layout() {
+	for _, d := range []string{"/sys", "/proc", "/dev", "/etc", "/run", "/usr/lib", "/usr/bin", "/var"} {
+		b.dir(d)
+	}
+	b.do(b.t.Mkdir("/tmp", 0o777))
+	b.do(b.t.Symlink("/var/run", "/run"))
+	for _, d := range []string{"bin", "lib", "sbin", "lib64"} {
+		switch {
+		case d == "lib64" && b.m.Arch != "x86_64":
+		case b.m.OS.MergedUsr:
+			b.dir("/usr/" + d)
+			b.do(b.t.Symlink("/"+d, "usr/"+d))
+		default:
+			b.dir("/" + d)
+		}
+	}
+	b.osRelease()
+}
+
+// dev makes the nodes of the model and those that every machine has.
+func (b *builder) dev() {
+	for _, n := range b.m.Nodes {
+		b.do(b.t.Mknod(n))
+	}
+	for _, n := range b.m.Nodes {
+		kind := "char"
+		if n.Type == device.Block {
+			kind = "block"
+		}
+		b.link("/dev/"+kind+"/"+n.Num.String(), n.Path)
+	}
+	for _, n := range standardNodes {
+		b.do(b.t.Mknod(n))
+		b.link("/dev/char/"+n.Num.String(), n.Path)
+	}
+	for _, d := range []string{"/dev/pts", "/dev/shm", "/dev/mqueue"} {
+		b.dir(d)
+	}
+	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		b.do(b.t.Symlink("/dev/"+name, target))
+	}
+}
+
+var standardNodes = []device.Node{
+	char("/dev/null", 1, 3, 0o666, 0),
+	char("/dev/zero", 1, 5, 0o666, 0),
+	char("/dev/full", 1, 7, 0o666, 0),
+	char("/dev/random", 1, 8, 0o666, 0),
+	char("/dev/urandom", 1, 9, 0o666, 0),
+	char("/dev/tty", 5, 0, 0o666, 5),
+	char("/dev/console", 5, 1, 0o600, 0),
+	char("/dev/ptmx", 5, 2, 0o666, 5),
+}

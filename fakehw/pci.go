@@ -1,0 +1,250 @@
+package fakehw
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurig/core/host"
+	"gpurig/core/pci"
+)
+
+// A function is a PCI function with what the machine gave it.
+type function struct {
+	host.PCIFunction
+	bdf       string
+	dir       string // below /sys/devices
+	irq       int
+	resources [13][3]uint64 // start, end, flags by line
+	multi     bool          // other functions share its slot
+}
+
+// Windows are handed out from these addresses up, aligned to their size.
+const (
+	base32 = 0x9000_0000
+	base64 = 0x2000_0000_0000
+	baseIO = 0x2000
+)
+
+// collect gathers all functions and gives each its addresses and interrupt.
+func (b *builder) collect() {
+	add := func(f host.PCIFunction) {
+		bdf := f.BDF.String()
+		x := &function{PCIFunction: f, bdf: bdf, dir: b.bridge(f.BDF) + "/" + bdf}
+		if b.functions[bdf] != nil {
+			b.do(fmt.Errorf("two PCI functions at %s", bdf))
+		}
+		b.functions[bdf] = x
+		b.all = append(b.all, x)
+	}
+	for _, g := range b.m.GPUs {
+		if g.PCI != nil {
+			add(*g.PCI)
+		}
+	}
+	for _, f := range b.m.NVSwitches {
+		add(f)
+	}
+	for _, f := range b.m.Companions {
+		add(f)
+	}
+	slices.SortFunc(b.all, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
+	at32, at64, atIO := uint64(base32), uint64(base64), uint64(baseIO)
+	for i, f := range b.all {
+		if f.irq = 0; f.Driver != "" {
+			f.irq = 32 + 4*i
+		}
+		f.multi = slices.ContainsFunc(b.all, func(o *function) bool { return o != f && sameSlot(o.BDF, f.BDF) })
+		// The largest window first leaves no gaps.
+		bars := slices.Clone(f.BARs)
+		slices.SortStableFunc(bars, func(x, y host.BAR) int { return cmp.Compare(y.Size, x.Size) })
+		for _, bar := range bars {
+			if bar.Index < 0 || bar.Index >= len(f.resources) || bar.Size == 0 {
+				b.do(fmt.Errorf("PCI function %s: window %d of %d bytes cannot be", f.bdf, bar.Index, bar.Size))
+				continue
+			}
+			next := &at32
+			switch {
+			case bar.Flags&flagIO != 0:
+				next = &atIO
+			case bar.Flags&flag64 != 0:
+				next = &at64
+			}
+			start := (*next + bar.Size - 1) / bar.Size * bar.Size
+			*next = start + bar.Size
+			f.resources[bar.Index] = [3]uint64{start, start + bar.Size - 1, bar.Flags}
+		}
+	}
+}
+
+// Bits of resource flags (include/linux/ioport.h).
+const (
+	flagIO   = 0x100
+	flagPref = 0x2000
+	flag64   = 0x100000
+)
+
+// bridge returns the directory of the host bridge that a function hangs under.
+// On a Tegra it is a platform device; its address on Orin is unverified.
+func (b *builder) bridge(a pci.BDF) string {
+	root := fmt.Sprintf("pci%04x:%02x", a.Domain, a.Bus)
+	switch {
+	case b.m.Tegra == nil:
+		return "/sys/devices/" + root
+	case b.m.Tegra.Chip == "tegra264":
+		return "/sys/devices/platform/bus@0/d0b0000000.pcie/" + root
+	}
+	return "/sys/devices/platform/bus@0/141a0000.pcie/" + root
+}
+
+// pci makes the functions, the bus and its drivers.
+func (b *builder) pci() {
+	for _, d := range []string{"/sys/bus/pci/devices", "/sys/bus/pci/drivers", "/sys/devices"} {
+		b.dir(d)
+	}
+	b.write("/sys/bus/pci", "drivers_probe", "rescan")
+	b.file("/sys/bus/pci/drivers_autoprobe", "1\n", 0o644)
+	for _, f := range b.all {
+		b.function(f)
+	}
+}
+
+func (b *builder) function(f *function) {
+	d := f.dir
+	b.link("/sys/bus/pci/devices/"+f.bdf, d)
+	b.link(d+"/subsystem", "/sys/bus/pci")
+	hex := func(name string, v uint16) { b.attr(d+"/"+name, fmt.Sprintf("0x%04x\n", v)) }
+	hex("vendor", f.ID.Vendor)
+	hex("device", f.ID.Device)
+	hex("subsystem_vendor", f.ID.SubVendor)
+	hex("subsystem_device", f.ID.SubDevice)
+	b.attr(d+"/class", f.Class.String()+"\n")
+	b.attr(d+"/revision", fmt.Sprintf("0x%02x\n", f.Revision))
+	b.attr(d+"/modalias", f.modalias()+"\n")
+	b.file(d+"/uevent", f.uevent(), 0o644)
+	b.attr(d+"/resource", f.resourceText())
+	for i, r := range f.resources[:6] {
+		if r[2] != 0 {
+			b.file(fmt.Sprintf("%s/resource%d", d, i), "", 0o600)
+		}
+	}
+	if f.resources[6][2] != 0 {
+		b.file(d+"/rom", "", 0o600)
+	}
+	b.file(d+"/config", string(f.config()), 0o644)
+	b.file(d+"/numa_node", fmt.Sprintf("%d\n", f.NUMANode), 0o644)
+	node := max(f.NUMANode, 0)
+	b.attr(d+"/local_cpulist", fmt.Sprintf("%d-%d\n", node*32, node*32+31))
+	b.attr(d+"/irq", fmt.Sprintf("%d\n", f.irq))
+	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != ""], 0o644)
+	override := "(null)\n"
+	if f.Driver == "vfio-pci" {
+		override = "vfio-pci\n"
+	}
+	b.file(d+"/driver_override", override, 0o644)
+	b.write(d, "remove", "rescan", "reset")
+	b.attr(d+"/power_state", "D0\n")
+	b.attr(d+"/max_link_speed", "16.0 GT/s PCIe\n")
+	b.attr(d+"/current_link_speed", "16.0 GT/s PCIe\n")
+	b.attr(d+"/max_link_width", "16\n")
+	b.attr(d+"/current_link_width", "16\n")
+	if f.Class == pci.ClassVGA {
+		b.attr(d+"/boot_vga", map[bool]string{true: "1\n", false: "0\n"}[b.firstVGA() == f])
+	}
+	if f.Driver != "" {
+		b.driver("pci", f.Driver, f.bdf, d)
+	}
+}
+
+func (b *builder) firstVGA() *function {
+	for _, f := range b.all {
+		if f.Class == pci.ClassVGA {
+			return f
+		}
+	}
+	return nil
+}
+
+// driver binds the device in dir to a driver of a bus.
+func (b *builder) driver(bus, name, device, dir string) {
+	at := "/sys/bus/" + bus + "/drivers/" + name
+	if _, err := b.t.Lstat(at); err != nil {
+		b.write(at, "bind", "unbind", "uevent")
+		if bus == "pci" {
+			b.write(at, "new_id", "remove_id")
+		}
+		if module := moduleOf(name); module != "" {
+			b.link(at+"/module", "/sys/module/"+module)
+			b.link("/sys/module/"+module+"/drivers/"+bus+":"+name, at)
+		}
+	}
+	b.link(at+"/"+device, dir)
+	b.link(dir+"/driver", at)
+}
+
+// moduleOf returns the module that a driver is in; empty for built-in ones.
+func moduleOf(driver string) string {
+	switch driver {
+	case "nvidia-nvswitch":
+		return "nvidia"
+	case "gk20a":
+		return "nvgpu"
+	case "nvidia-gpu":
+		return "i2c_nvidia_gpu"
+	case "pcieport", "xhci_hcd", "tegra-host1x", "tegra-display":
+		return ""
+	}
+	return strings.ReplaceAll(driver, "-", "_")
+}
+
+// modalias as in file2alias.c: every number at full width, in upper case.
+func (f *function) modalias() string {
+	c := uint32(f.Class)
+	return fmt.Sprintf("pci:v%08Xd%08Xsv%08Xsd%08Xbc%02Xsc%02Xi%02X",
+		f.ID.Vendor, f.ID.Device, f.ID.SubVendor, f.ID.SubDevice, c>>16&0xff, c>>8&0xff, c&0xff)
+}
+
+func (f *function) uevent() string {
+	var s strings.Builder
+	if f.Driver != "" {
+		fmt.Fprintf(&s, "DRIVER=%s\n", f.Driver)
+	}
+	fmt.Fprintf(&s, "PCI_CLASS=%X\nPCI_ID=%04X:%04X\nPCI_SUBSYS_ID=%04X:%04X\nPCI_SLOT_NAME=%s\nMODALIAS=%s\n",
+		uint32(f.Class), f.ID.Vendor, f.ID.Device, f.ID.SubVendor, f.ID.SubDevice, f.bdf, f.modalias())
+	return s.String()
+}
+
+func (f *function) resourceText() string {
+	var s strings.Builder
+	for _, r := range f.resources {
+		fmt.Fprintf(&s, "0x%016x 0x%016x 0x%016x\n", r[0], r[1], r[2])
+	}
+	return s.String()
+}
+
+// iommu makes the groups and the units that translate for them.
+func (b *builder) iommu() {
+	if !b.m.IOMMU {
+		return
+	}
+	unit := "dmar0"
+	if b.m.Arch == "aarch64" {
+		unit = "smmu3.0x0000000005000000"
+	}
+	b.link("/sys/class/iommu/"+unit, "/sys/devices/virtual/iommu/"+unit)
+	b.dir("/sys/devices/virtual/iommu/" + unit + "/devices")
+	b.dir("/sys/kernel/iommu_groups")
+	for _, f := range b.all {
+		if f.IOMMUGroup < 0 {
+			continue
+		}
+		group := fmt.Sprintf("/sys/kernel/iommu_groups/%d", f.IOMMUGroup)
+		b.link(f.dir+"/iommu_group", group)
+		b.link(f.dir+"/iommu", "/sys/devices/virtual/iommu/"+unit)
+		b.link("/sys/devices/virtual/iommu/"+unit+"/devices/"+f.bdf, f.dir)
+		b.link(group+"/devices/"+f.bdf, f.dir)
+		b.file(group+"/type", "DMA-FQ\n", 0o644)
+		b.attr(group+"/reserved_regions", "0x00000000fee00000 0x00000000feefffff msi\n")
+	}
+}
