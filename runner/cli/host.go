@@ -1,0 +1,241 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"gpurig/core/host"
+	"gpurig/fakehw"
+	"gpurig/fakehw/disk"
+	"gpurig/fakehw/profiles"
+)
+
+func newHost(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "host",
+		Short: "List, show and build fake hosts",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s))
+	return cmd
+}
+
+// A hostLine is one profile in a listing.
+type hostLine struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	Arch        string `json:"arch"`
+	OS          string `json:"os"`
+	Driver      string `json:"driver,omitempty"`
+	GPUs        int    `json:"gpus"`
+	MIGDevices  int    `json:"migDevices,omitempty"`
+}
+
+func newHostList(s Streams) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the fake hosts that are shipped",
+		Example: "  gpurig host list --output json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var lines []hostLine
+			for _, name := range profiles.Names() {
+				p, m, err := loadHost(name)
+				if err != nil {
+					return broken(err)
+				}
+				l := hostLine{Name: name, Description: p.Description, Arch: m.Arch, OS: m.OS.ID + " " + m.OS.VersionID, GPUs: len(m.GPUs)}
+				if m.Driver != nil {
+					l.Driver = m.Driver.Version
+				}
+				for _, g := range m.GPUs {
+					l.MIGDevices += migDevices(g)
+				}
+				lines = append(lines, l)
+			}
+			return out.print(s.Out, lines, func(w io.Writer) error {
+				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(t, "HOST\tGPUS\tMIG\tDRIVER\tOS\tARCH\tDESCRIPTION")
+				for _, l := range lines {
+					fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.GPUs, dash(l.MIGDevices), dashText(l.Driver), l.OS, l.Arch, l.Description)
+				}
+				return t.Flush()
+			})
+		},
+	}
+	addOutput(cmd, &out)
+	return cmd
+}
+
+func dash(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func dashText(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func migDevices(g host.GPU) int {
+	n := 0
+	if g.MIG != nil {
+		for _, gi := range g.MIG.Instances {
+			n += len(gi.Compute)
+		}
+	}
+	return n
+}
+
+// loadHost reads a profile, by name or file, and expands it.
+func loadHost(name string) (profiles.Profile, host.Model, error) {
+	p, err := profiles.Load(name)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return p, host.Model{}, hint(err, "gpurig host list names the profiles that are shipped")
+		}
+		return p, host.Model{}, err
+	}
+	m, err := p.Model()
+	return p, m, err
+}
+
+func newHostShow(s Streams) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "show HOST",
+		Short:   "Show what a fake host has",
+		Example: "  gpurig host show jetson-agx-orin --output json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, m, err := loadHost(args[0])
+			if err != nil {
+				return err
+			}
+			return out.print(s.Out, m, func(w io.Writer) error { return showHost(w, p, m) })
+		},
+	}
+	addOutput(cmd, &out)
+	return cmd
+}
+
+func showHost(w io.Writer, p profiles.Profile, m host.Model) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(k, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
+	row("host", "%s", p.Name)
+	row("is", "%s", p.Description)
+	row("system", "%s %s, Linux %s, %s", m.OS.ID, m.OS.VersionID, m.Kernel, m.Arch)
+	if m.Driver != nil {
+		row("driver", "NVIDIA %s, CUDA %s, modules %s", m.Driver.Version, dashText(m.Driver.CUDA), strings.Join(m.Driver.Modules, " "))
+	} else {
+		row("driver", "no NVIDIA driver is loaded")
+	}
+	if m.Userspace != nil {
+		row("libraries", "%s in %s%s", m.Userspace.Version, m.Userspace.DriverRoot, m.Userspace.LibDir)
+	}
+	if m.Tegra != nil {
+		row("tegra", "%s, %s, L4T %s.%s", m.Tegra.Model, m.Tegra.Chip, strings.TrimPrefix(m.Tegra.Release, "R"), m.Tegra.Revision)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(m.GPUs) > 0 {
+		fmt.Fprintln(w)
+		fmt.Fprintln(t, "INDEX\tMINOR\tCARD\tRENDER\tADDRESS\tDRIVER\tNAME\tUUID")
+		for _, g := range m.GPUs {
+			at, driver := g.Platform, "-"
+			if g.PCI != nil {
+				at, driver = g.PCI.BDF.String(), dashText(g.PCI.Driver)
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(g.Index), number(g.Minor), number(g.Card), number(g.Render), at, driver, dashText(gpuName(g)), dashText(g.UUID))
+			if g.MIG != nil && len(g.MIG.Instances) == 0 {
+				fmt.Fprintln(t, "\t\t\t\t\t\tMIG mode is on, no instance is made\t")
+			}
+			if g.MIG != nil {
+				for _, gi := range g.MIG.Instances {
+					for _, ci := range gi.Compute {
+						fmt.Fprintf(t, "%s\t\t\t\t\t\tMIG %s, GI %d, CI %d, placement %d:%d\t%s\n", fmt.Sprintf("%d:%d", g.Index, ci.Index), ci.Profile, gi.ID, ci.ID, gi.Start, gi.Size, ci.UUID)
+					}
+				}
+			}
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(t, "NODE\tNUMBER\tMODE\tOWNER")
+	for _, n := range m.Nodes {
+		fmt.Fprintf(t, "%s\t%s\t%04o\t%d:%d\n", n.Path, n.Num, n.Mode, n.UID, n.GID)
+	}
+	return t.Flush()
+}
+
+func gpuName(g host.GPU) string {
+	if g.Name == "" && g.PCI != nil {
+		return g.PCI.ID.String()
+	}
+	return g.Name
+}
+
+func number(n int) string {
+	if n < 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+func newHostBuild(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "build HOST DIR",
+		Short: "Write the files of a fake host into a new folder",
+		Long: `Build writes /sys, /proc, /dev, the driver's files and all else that a fake host
+has into the folder DIR, which must not exist or be empty. Device nodes and
+owners need root; without it they are left out, and each is named on standard
+error.`,
+		Example: "  gpurig host build dgx-a100 ./dgx",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			_, m, err := loadHost(args[0])
+			if err != nil {
+				return err
+			}
+			return buildHost(cmd.Context(), s, m, args[1])
+		},
+	}
+	return cmd
+}
+
+func buildHost(ctx context.Context, s Streams, m host.Model, dir string) error {
+	switch entries, err := os.ReadDir(dir); {
+	case err == nil && len(entries) > 0:
+		return hint(fmt.Errorf("folder %s is not empty", dir), "name a new folder: nothing is ever overwritten")
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	t, err := fakehw.Build(m)
+	if err != nil {
+		return broken(err)
+	}
+	missing, err := disk.Write(ctx, t, dir, disk.Options{Mknod: os.Geteuid() == 0})
+	for _, x := range missing {
+		fmt.Fprintf(s.Err, "left out: %s\n", printable(x.String()))
+	}
+	if err != nil {
+		return broken(err)
+	}
+	return nil
+}
