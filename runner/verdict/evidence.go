@@ -1,0 +1,73 @@
+// Package verdict judges: it compares what a scenario expects with what came of
+// it, and says where along the path the first difference is.
+//
+// It starts nothing and looks at nothing by itself: package runner walks the
+// path and hands over the Evidence.
+package verdict
+
+import (
+	"gpurig/core/cdi"
+	"gpurig/core/plan"
+	"gpurig/reports"
+	"gpurig/runner/observe"
+)
+
+// A Station is a place on the path from the scenario to what the container
+// sees, in the words of reports.Finding.
+type Station string
+
+// The stations, in order. Across is the comparison of two targets.
+const (
+	Spec          Station = "spec"
+	Plan          Station = "plan"
+	Configuration Station = "configuration"
+	Mounts        Station = "mounts"
+	Inside        Station = "inside"
+	Across        Station = "across"
+)
+
+var order = map[Station]int{Spec: 0, Plan: 1, Configuration: 2, Mounts: 3, Inside: 4, Across: 5}
+
+// A Warning is something that the product said without refusing.
+type Warning struct {
+	Reason string `json:"reason"` // a stable word
+	Text   string `json:"text"`   // one line
+}
+
+// Evidence is what is known of one container at one moment.
+type Evidence struct {
+	Container string
+	Step      string // "2: restart c1"
+
+	// Err is the refusal of the last start or plug, and At where on the path it
+	// came; nil: the container got what it asked for.
+	Err error
+	At  Station
+
+	Warnings      []Warning            // of the last start or plug
+	Devices       []string             // qualified names that the CDI Specs offer
+	Edits         []cdi.Edits          // that the request was resolved to
+	Plan          *plan.Plan           // nil: none was made
+	Configuration string               // what the target was given, as text
+	Running       bool                 // whether the container runs
+	Seen          *observe.Observation // nil: not running
+	Others        map[string]Evidence  // the other containers now, for same-as; may be nil
+}
+
+// finding makes a Finding of this evidence.
+func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding {
+	return reports.Finding{
+		Station: string(at), Container: ev.Container, Step: ev.Step,
+		What: what, Want: want, Got: got, Next: next[at],
+	}
+}
+
+// next says what to look at after the first difference.
+var next = map[Station]string{
+	Spec:          "Compare the CDI Spec with the host model: gpurig explain prints both.",
+	Plan:          "The CDI Spec has it right: compare its container edits with the plan and the plan's notes in gpurig explain.",
+	Configuration: "The plan has it right: compare it with the lxc lines in gpurig explain.",
+	Mounts:        "The configuration has it right: compare it with the mount table in gpurig explain, and look for a later mount on the same path.",
+	Inside:        "Everything before the container has it right: look at the hook's file, the image, and the observation in gpurig explain.",
+	Across:        "One of the targets is not like a real container: gpurig explain --target prints each.",
+}
