@@ -250,18 +250,11 @@ func (r *Root) ReadFile(p string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadHead reads at most limit bytes from the start of the regular file at p.
-func (r *Root) ReadHead(p string, limit int64) ([]byte, error) {
+// OpenFile opens the regular file at p for reading, links followed, mounts
+// crossed. The caller bounds what it reads.
+func (r *Root) OpenFile(p string) (*os.File, error) {
 	f, _, err := r.openRegular(p)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit))
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: p, Err: err}
-	}
-	return data, nil
+	return f, err
 }
 
 func (r *Root) openRegular(p string) (*os.File, int64, error) {

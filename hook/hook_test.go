@@ -1,0 +1,263 @@
+package hook_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+)
+
+// A stand is a container root and a hook file beside it.
+type stand struct {
+	t          *testing.T
+	root, file string
+	spec       hookspec.File
+}
+
+func newStand(t *testing.T, dirs ...string) *stand {
+	t.Helper()
+	base := t.TempDir()
+	s := &stand{t: t, root: filepath.Join(base, "root"), file: filepath.Join(base, "c1.json"),
+		spec: hookspec.File{Version: hookspec.Version, Container: "c1", Owner: hookspec.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}}}
+	for _, d := range append(dirs, "etc") {
+		if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *stand) write() {
+	s.t.Helper()
+	data, err := s.spec.Marshal()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(s.file, data, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stand) run(stages ...hook.Stage) {
+	s.t.Helper()
+	s.write()
+	for _, stage := range stages {
+		if _, err := hook.Run(hook.Job{File: s.file, Stage: stage, Root: s.root}); err != nil {
+			s.t.Fatalf("%s: %v", stage, err)
+		}
+	}
+}
+
+// tree lists the root: paths, types, link texts, contents.
+func (s *stand) tree() string {
+	s.t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(s.root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(s.root, p)
+		fmt.Fprint(&b, rel, " ", d.Type())
+		if d.Type()&fs.ModeSymlink != 0 {
+			text, _ := os.Readlink(p)
+			fmt.Fprint(&b, " -> ", text)
+		}
+		if d.Type().IsRegular() {
+			data, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, " %q", data)
+		}
+		fmt.Fprintln(&b)
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return b.String()
+}
+
+func full(s *stand) {
+	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/libcuda.so.550.1"}, {Path: "/run/nvidia", Dir: true}}
+	s.spec.Links = []hookspec.Link{{Path: "/usr/lib/gpu/libcuda.so.1", Target: "libcuda.so.550.1"}}
+	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+}
+
+func TestTwiceIsOnceAndCleanTakesAllBack(t *testing.T) { // F17, F18
+	s := newStand(t)
+	before := s.tree()
+	full(s)
+	s.run(hook.Prepare, hook.Apply)
+	once := s.tree()
+	for range 20 {
+		s.run(hook.Prepare, hook.Apply)
+	}
+	if twice := s.tree(); twice != once {
+		t.Errorf("run again, the root changed:\n%s\nto:\n%s", once, twice)
+	}
+	for _, want := range []string{"libcuda.so.1 L--------- -> libcuda.so.550.1", "ld.so.conf.d/00-cdi-hook.conf", "etc/ld.so.cache"} {
+		if !strings.Contains(once, want) {
+			t.Errorf("%q is not in the root:\n%s", want, once)
+		}
+	}
+	s.run(hook.Clean)
+	if after := s.tree(); after != before {
+		t.Errorf("cleaned, the root is:\n%s\nwant:\n%s", after, before)
+	}
+	if _, err := os.Stat(s.file + ".made"); err == nil {
+		t.Error("the journal is still there")
+	}
+}
+
+func TestADeviceLessTakesItsThingsAway(t *testing.T) { // F18, leftover-empty-files
+	s := newStand(t)
+	full(s)
+	s.run(hook.Prepare, hook.Apply)
+	s.spec.MountPoints = s.spec.MountPoints[:1]
+	s.spec.Links, s.spec.LibraryDirs = nil, nil
+	s.run(hook.Prepare, hook.Apply)
+	got := s.tree()
+	for _, gone := range []string{"libcuda.so.1 ", "run/nvidia", "00-cdi-hook"} {
+		if strings.Contains(got, gone) {
+			t.Errorf("%q is still there:\n%s", gone, got)
+		}
+	}
+	s.run(hook.Finish)
+	if got := s.tree(); strings.Contains(got, "libcuda.so.550.1") {
+		t.Errorf("stopped, an empty mount point is left:\n%s", got)
+	}
+}
+
+func TestADriverUpgradeReplacesLinks(t *testing.T) { // stale-version-link
+	s := newStand(t)
+	full(s)
+	s.run(hook.Prepare, hook.Apply)
+	s.spec.MountPoints[0].Path = "/usr/lib/gpu/libcuda.so.560.2"
+	s.spec.Links[0].Target = "libcuda.so.560.2"
+	s.run(hook.Prepare, hook.Apply)
+	got := s.tree()
+	if !strings.Contains(got, "-> libcuda.so.560.2") || strings.Contains(got, "550.1") {
+		t.Errorf("after the upgrade:\n%s", got)
+	}
+}
+
+func TestAFileOfTheContainerAtALinkIsAnError(t *testing.T) { // stale-version-link, B35
+	s := newStand(t, "usr/lib/gpu")
+	full(s)
+	own := filepath.Join(s.root, "usr/lib/gpu/libcuda.so.1")
+	if err := os.WriteFile(own, []byte("own"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.write()
+	_, err := hook.Run(hook.Job{File: s.file, Stage: hook.Apply, Root: s.root})
+	if err == nil || !strings.Contains(err.Error(), "/usr/lib/gpu/libcuda.so.1") {
+		t.Errorf("Run = %v; want an error that names the path", err)
+	}
+	if data, _ := os.ReadFile(own); string(data) != "own" {
+		t.Errorf("the container's file is now %q", data)
+	}
+}
+
+func TestMuslGetsItsPathFileAndItsOwnBack(t *testing.T) { // bug: musl
+	for _, own := range []string{"", "/opt/lib:/lib\n"} {
+		s := newStand(t, "lib")
+		if err := os.WriteFile(filepath.Join(s.root, "lib/ld-musl-x86_64.so.1"), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(s.root, "etc/ld-musl-x86_64.path")
+		if own != "" {
+			if err := os.WriteFile(file, []byte(own), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := s.tree()
+		full(s)
+		s.run(hook.Prepare, hook.Apply, hook.Prepare, hook.Apply)
+		data, err := os.ReadFile(file)
+		want := "/lib\n/usr/local/lib\n/usr/lib\n/usr/lib/gpu\n"
+		if own != "" {
+			want = "/opt/lib\n/lib\n/usr/lib/gpu\n"
+		}
+		if err != nil || string(data) != want {
+			t.Errorf("path file %q, %v; want %q", data, err, want)
+		}
+		if strings.Contains(s.tree(), "ld.so.cache") {
+			t.Error("a musl root got a glibc cache")
+		}
+		s.run(hook.Clean)
+		if after := s.tree(); after != before {
+			t.Errorf("cleaned:\n%s\nwant:\n%s", after, before)
+		}
+	}
+}
+
+func TestTheHookFileMustBeTrusted(t *testing.T) { // A33
+	s := newStand(t)
+	full(s)
+	for _, tc := range []struct {
+		name string
+		do   func()
+	}{
+		{"writable by others", func() { os.Chmod(s.file, 0o666) }},
+		{"a link", func() { os.Rename(s.file, s.file+".x"); os.Symlink(s.file+".x", s.file) }},
+		{"a field more", func() {
+			os.WriteFile(s.file, []byte(`{"version":1,"container":"c1","exec":"/bin/sh","owner":{}}`), 0o644)
+		}},
+		{"a relative path", func() {
+			os.WriteFile(s.file, []byte(`{"version":1,"container":"c1","owner":{},"links":[{"path":"../x","target":"y"}]}`), 0o644)
+		}},
+		{"an absolute target", func() {
+			os.WriteFile(s.file, []byte(`{"version":1,"container":"c1","owner":{},"links":[{"path":"/x","target":"/y"}]}`), 0o644)
+		}},
+		{"another version (F27)", func() { os.WriteFile(s.file, []byte(`{"version":2}`), 0o644) }},
+		{"cut", func() { os.WriteFile(s.file, []byte(`{"version":1`), 0o644) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			os.Remove(s.file)
+			s.write()
+			tc.do()
+			defer os.Remove(s.file)
+			before := s.tree()
+			var out, errOut bytes.Buffer
+			code := hook.Main([]string{"--stage", "apply", "--root", s.root, s.file}, nil, &out, &errOut)
+			if code == hook.ExitOK || strings.Count(errOut.String(), "\n") != 1 || out.Len() > 0 {
+				t.Errorf("exit %d, %q", code, errOut.String())
+			}
+			if after := s.tree(); after != before {
+				t.Error("the root changed")
+			}
+		})
+	}
+}
+
+func TestWrongCalls(t *testing.T) { // A15, B48
+	s := newStand(t)
+	full(s)
+	s.write()
+	for name, args := range map[string][]string{
+		"no file":             {},
+		"no hook type":        {s.file},
+		"unknown stage":       {"--stage", "x", "--root", s.root, s.file},
+		"the host's root":     {"--stage", "apply", "--root", "/", s.file},
+		"a relative root":     {"--stage", "apply", "--root", "root", s.file},
+		"an unclean root":     {"--stage", "apply", "--root", s.root + "/../root", s.file},
+		"root and process":    {"--stage", "apply", "--root", s.root, "--pid", "1", s.file},
+		"a relative file":     {"--stage", "apply", "--root", s.root, "c1.json"},
+		"more after the file": {"--stage", "apply", "--root", s.root, s.file, "x"},
+		"an unknown option":   {"--exec", "x", s.file},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			if code := hook.Main(args, nil, &out, &errOut); code != hook.ExitUsage {
+				t.Errorf("exit %d: %s", code, errOut.String())
+			}
+		})
+	}
+}

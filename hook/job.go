@@ -1,0 +1,352 @@
+package hook
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/hook/inroot"
+)
+
+// A Stage is a part of the work, by when it can be done.
+type Stage string
+
+// The stages, in order.
+const (
+	// Prepare makes mount points, before anything is mounted, and takes back
+	// what an earlier run made and this one does not want.
+	Prepare Stage = "prepare"
+	// Apply makes links, library cache and modes, when everything is mounted.
+	Apply Stage = "apply"
+	// Clean takes back everything that the hook ever made in this root.
+	Clean Stage = "clean"
+	// Finish takes back the empty mount points, after the container stopped.
+	Finish Stage = "finish"
+)
+
+// A Job is one call of the hook: which file, which stage, which root.
+type Job struct {
+	File  string
+	Stage Stage
+	Root  string // path of the root directory; empty: PID's
+	PID   int    // of the container's first process, still waiting for us
+	Walk  bool   // resolve paths without openat2
+}
+
+// A UsageError is a wrong call: the caller's mistake, exit code 2.
+type UsageError struct{ Msg, Hint string }
+
+func (e *UsageError) Error() string { return e.Msg }
+
+// environment are the only variables that are ever read.
+var environment = []string{"LXC_HOOK_TYPE", "LXC_ROOTFS_MOUNT", "LXC_ROOTFS_PATH", "LXC_PID"}
+
+// takeEnvironment reads what we may read and clears the rest.
+func takeEnvironment() map[string]string {
+	env := map[string]string{}
+	for _, name := range environment {
+		if v, ok := os.LookupEnv(name); ok {
+			env[name] = v
+		}
+	}
+	os.Clearenv()
+	return env
+}
+
+const usage = `usage: cdi-hook [--stage STAGE] [--root DIR | --pid PID | --oci] FILE
+
+Carries out FILE, the hook file that a container manager wrote, inside one
+container's root file system. As an LXC hook it needs only FILE:
+
+  lxc.hook.version = 1
+  lxc.hook.pre-start = /path/to/cdi-hook FILE    mount points
+  lxc.hook.start-host = /path/to/cdi-hook FILE   links, library cache, modes
+  lxc.hook.post-stop = /path/to/cdi-hook FILE    empty mount points go
+
+lxc.hook.mount can stand in for start-host. As an OCI createContainer hook,
+add --oci: the container's state is read from standard input. By hand, give
+--stage (prepare, apply, finish, clean) and --root.
+`
+
+// parseJob reads the command line and what LXC left in the environment.
+func parseJob(args []string, env map[string]string, stdin io.Reader) (Job, error) {
+	var j Job
+	var stage string
+	var oci bool
+	set := flag.NewFlagSet("cdi-hook", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&stage, "stage", "", "")
+	set.StringVar(&j.Root, "root", "", "")
+	set.IntVar(&j.PID, "pid", 0, "")
+	set.BoolVar(&oci, "oci", false, "")
+	set.BoolVar(&j.Walk, "no-openat2", false, "")
+	if err := set.Parse(args); err != nil {
+		return Job{}, &UsageError{Msg: err.Error(), Hint: "run cdi-hook --help"}
+	}
+	if set.NArg() == 0 {
+		return Job{}, &UsageError{Msg: "no hook file given", Hint: "run cdi-hook --help"}
+	}
+	// LXC with hook version 0 adds the container's name, "lxc" and the type.
+	rest := set.Args()[1:]
+	if len(rest) == 3 && rest[1] == "lxc" && env["LXC_HOOK_TYPE"] == "" {
+		env["LXC_HOOK_TYPE"], rest = rest[2], nil
+	}
+	if len(rest) > 0 {
+		return Job{}, &UsageError{Msg: fmt.Sprintf("argument %q after the hook file", rest[0]), Hint: "options stand before the file"}
+	}
+	j.File = set.Arg(0)
+	if !path.IsAbs(j.File) || path.Clean(j.File) != j.File {
+		return Job{}, &UsageError{Msg: fmt.Sprintf("hook file %q: not an absolute, clean path", j.File)}
+	}
+	switch {
+	case stage != "":
+		return j, j.byHand(stage)
+	case oci:
+		return j, j.fromOCI(stdin)
+	case env["LXC_HOOK_TYPE"] != "":
+		return j, j.fromLXC(env)
+	}
+	return Job{}, &UsageError{Msg: "neither an LXC hook (no LXC_HOOK_TYPE) nor --oci nor --stage",
+		Hint: "set lxc.hook.version = 1, or run cdi-hook --help"}
+}
+
+func (j *Job) byHand(stage string) error {
+	j.Stage = Stage(stage)
+	switch j.Stage {
+	case Prepare, Apply, Finish, Clean:
+	default:
+		return &UsageError{Msg: fmt.Sprintf("stage %q: want prepare, apply, finish or clean", stage)}
+	}
+	if (j.Root == "") == (j.PID == 0) {
+		return &UsageError{Msg: "give one of --root and --pid"}
+	}
+	if j.Root != "" {
+		return checkRoot("--root", j.Root)
+	}
+	return nil
+}
+
+// fromLXC knows which variable names the root in which hook. In start-host the
+// variable LXC_ROOTFS_MOUNT names an empty directory of the host: the container
+// is entered by its process instead.
+func (j *Job) fromLXC(env map[string]string) error {
+	if j.Root != "" || j.PID != 0 {
+		return &UsageError{Msg: "--root and --pid are not for LXC hooks"}
+	}
+	switch typ := env["LXC_HOOK_TYPE"]; typ {
+	case "pre-start", "post-stop":
+		j.Stage = Prepare
+		if typ == "post-stop" {
+			j.Stage = Finish
+		}
+		p := env["LXC_ROOTFS_PATH"]
+		if kind, rest, ok := strings.Cut(p, ":"); ok && !strings.Contains(kind, "/") {
+			if kind != "dir" {
+				return &UsageError{Msg: fmt.Sprintf("root file system %q: only directories can be prepared before the start", p),
+					Hint: "use lxc.rootfs.path = dir:/…"}
+			}
+			p = rest
+		}
+		j.Root = p
+		return checkRoot("LXC_ROOTFS_PATH", p)
+	case "mount":
+		j.Stage, j.Root = Apply, env["LXC_ROOTFS_MOUNT"]
+		return checkRoot("LXC_ROOTFS_MOUNT", j.Root)
+	case "start-host":
+		pid, err := strconv.Atoi(env["LXC_PID"])
+		if err != nil || pid <= 1 {
+			return &UsageError{Msg: fmt.Sprintf("LXC_PID %q: not a process id", env["LXC_PID"])}
+		}
+		j.Stage, j.PID = Apply, pid
+		return nil
+	default:
+		return &UsageError{Msg: fmt.Sprintf("LXC hook type %q: not one that cdi-hook serves", typ),
+			Hint: "use it as pre-start, start-host (or mount) and post-stop hook"}
+	}
+}
+
+func checkRoot(name, p string) error {
+	switch {
+	case p == "":
+		return &UsageError{Msg: name + " is empty"}
+	case !filepath.IsAbs(p) || filepath.Clean(p) != p:
+		return &UsageError{Msg: fmt.Sprintf("%s %q: not an absolute, clean path", name, p)}
+	case p == "/":
+		return &UsageError{Msg: name + " is the host's own root"}
+	}
+	return nil
+}
+
+// fromOCI reads the container state that the runtime writes to the hook:
+// https://github.com/opencontainers/runtime-spec/blob/main/runtime.md#state
+func (j *Job) fromOCI(stdin io.Reader) error {
+	j.Stage = Apply
+	data, err := io.ReadAll(io.LimitReader(stdin, 1<<20))
+	if err != nil {
+		return fmt.Errorf("container state on standard input: %w", err)
+	}
+	var state struct {
+		Bundle string `json:"bundle"`
+	}
+	if err := json.Unmarshal(data, &state); err != nil {
+		return fmt.Errorf("container state on standard input: not JSON: %w", err)
+	}
+	if err := checkRoot("bundle", state.Bundle); err != nil {
+		return err
+	}
+	data, err = readTrusted(filepath.Join(state.Bundle, "config.json"), 8<<20)
+	if err != nil {
+		return err
+	}
+	var config struct {
+		Root *struct {
+			Path string `json:"path"`
+		} `json:"root"`
+	}
+	if err := json.Unmarshal(data, &config); err != nil {
+		return fmt.Errorf("%s: not JSON: %w", filepath.Join(state.Bundle, "config.json"), err)
+	}
+	if config.Root == nil || config.Root.Path == "" {
+		return fmt.Errorf("%s: no root.path", filepath.Join(state.Bundle, "config.json"))
+	}
+	j.Root = config.Root.Path
+	if !filepath.IsAbs(j.Root) {
+		j.Root = filepath.Join(state.Bundle, j.Root)
+	}
+	return checkRoot("root.path", j.Root)
+}
+
+// open pins the root directory of the job.
+func (j Job) open(owner inroot.Owner) (*inroot.Root, error) {
+	o := inroot.Options{Owner: owner, Walk: j.Walk}
+	if j.PID != 0 {
+		return openPID(j.PID, o)
+	}
+	root, err := inroot.Open(j.Root, o)
+	if err != nil {
+		return nil, err
+	}
+	same, err := isHostRoot(root)
+	if err == nil && same {
+		err = fmt.Errorf("container root %q is the host's own root", j.Root)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// openPID opens the root directory of a process. The pidfd, opened first, proves
+// afterwards that the id still means the same process.
+func openPID(pid int, o inroot.Options) (*inroot.Root, error) {
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	defer unix.Close(pidfd)
+	name := fmt.Sprintf("/proc/%d/root", pid)
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("process %d ended: %w", pid, err)
+	}
+	root, err := inroot.OpenFD(fd, name, o)
+	if err != nil {
+		return nil, err
+	}
+	same, err := isHostRoot(root)
+	if err == nil && same {
+		err = fmt.Errorf("process %d has the host's own root", pid)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+func isHostRoot(r *inroot.Root) (bool, error) {
+	in, err := r.Lstat("/")
+	if err != nil {
+		return false, err
+	}
+	var out unix.Stat_t
+	if err := unix.Stat("/", &out); err != nil {
+		return false, fmt.Errorf("stat /: %w", err)
+	}
+	return in.Dev == out.Dev && in.Ino == out.Ino, nil
+}
+
+var errWritable = errors.New("can be written by others than its owner")
+
+// readTrusted reads a file of the host that only its owner, root or ourselves,
+// can have written.
+func readTrusted(name string, limit int64) ([]byte, error) {
+	f, err := openTrusted(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
+	}
+	return data, nil
+}
+
+func openTrusted(name string) (*os.File, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err := checkTrusted(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
+func checkTrusted(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	switch {
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return errors.New("not a regular file")
+	case st.Uid != 0 && st.Uid != uint32(os.Geteuid()) && !overflowOwner(st.Uid):
+		return fmt.Errorf("belongs to user %d, want root", st.Uid)
+	case st.Mode&0o022 != 0:
+		return errWritable
+	}
+	return nil
+}
+
+// overflowOwner reports whether uid is how a user namespace shows the host's
+// root: as nobody, since it has no id of its own there.
+func overflowOwner(uid uint32) bool {
+	data, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(data))
+	whole := len(fields) == 3 && fields[0] == "0" && fields[1] == "0" && fields[2] == "4294967295"
+	return !whole && uid == 65534
+}
