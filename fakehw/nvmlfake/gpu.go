@@ -200,12 +200,14 @@ func (g *gpu) GetMaxMigDeviceCount() (int, nvml.Return) {
 	return answer(g.check("DeviceGetMaxMigDeviceCount"), true, maxMIGDevices(g.GPU))
 }
 
+// GetMigDeviceHandleByIndex answers "not found" where there is no such MIG
+// device, also while MIG mode is off: go-nvlib asks every capable GPU.
 func (g *gpu) GetMigDeviceHandleByIndex(index int) (nvml.Device, nvml.Return) {
 	r := g.check("DeviceGetMigDeviceHandleByIndex")
 	switch {
 	case r != nvml.SUCCESS:
 		return nil, r
-	case g.MIG == nil:
+	case maxMIGDevices(g.GPU) == 0:
 		return nil, nvml.ERROR_NOT_SUPPORTED
 	case index < 0 || index >= maxMIGDevices(g.GPU):
 		return nil, nvml.ERROR_INVALID_ARGUMENT

@@ -308,6 +308,12 @@ func TestMIGModeAndCounts(t *testing.T) {
 			t.Errorf("GPU %d: mode %d, %d, %v; max %d; want %+v", i, current, pending, r, n, want)
 		}
 	}
+	if r := second(byIndex(t, l, 0).GetMigDeviceHandleByIndex(0)); r != nvml.ERROR_NOT_FOUND {
+		t.Errorf("MIG mode is off: %v", r)
+	}
+	if r := second(byIndex(t, l, 2).GetMigDeviceHandleByIndex(0)); r != nvml.ERROR_NOT_SUPPORTED {
+		t.Errorf("a GPU that knows no MIG: %v", r)
+	}
 	d := byIndex(t, l, 1)
 	if r := second(d.GetMigDeviceHandleByIndex(3)); r != nvml.ERROR_NOT_FOUND {
 		t.Errorf("no MIG device there: %v", r)

@@ -1,0 +1,109 @@
+package specgen
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"sync"
+
+	"gpurig/fixtures/specs"
+)
+
+// Errors of checked-in Specs.
+var (
+	ErrNoGolden    = errors.New("no checked-in Spec for this host and these options")
+	ErrStaleGolden = errors.New("the checked-in Spec is of another tree of the host; make golden rewrites it")
+)
+
+// A golden is one checked-in file, NAME.json in folder fixtures/specs.
+type golden struct {
+	Digest Digest `json:"digest"` // of the request
+	Tree   string `json:"tree"`   // sum of the host's tree
+	reply
+}
+
+// newGolden is what the file of a request holds, with r's answer.
+func newGolden(r Request, answer reply) (golden, error) {
+	key, err := r.Digest()
+	if err != nil {
+		return golden{}, err
+	}
+	t, err := r.Tree()
+	if err != nil {
+		return golden{}, err
+	}
+	return golden{Digest: key, Tree: t.Sum(), reply: answer}, nil
+}
+
+// text is the file's content.
+func (g golden) text() ([]byte, error) {
+	data, err := json.MarshalIndent(g, "", "  ")
+	return append(data, '\n'), err
+}
+
+// goldens reads all files, by digest. Only a machine that cannot make Specs
+// does so.
+var goldens = sync.OnceValues(func() (map[Digest]named, error) {
+	files, err := fs.Glob(specs.FS, "*.json")
+	if err != nil {
+		return nil, err
+	}
+	out := map[Digest]named{}
+	for _, f := range files {
+		data, err := specs.FS.ReadFile(f)
+		if err != nil {
+			return nil, err
+		}
+		var g golden
+		if err := json.Unmarshal(data, &g); err != nil {
+			return nil, fmt.Errorf("fixtures/specs/%s: %w", path.Base(f), err)
+		}
+		out[g.Digest] = named{path.Base(f), g}
+	}
+	return out, nil
+})
+
+type named struct {
+	file string
+	golden
+}
+
+// golden finds a checked-in Spec. Its host must have exactly the same files.
+func (g *Generator) golden(key Digest, r Request) (reply, error) {
+	all, err := goldens()
+	if err != nil {
+		return reply{}, err
+	}
+	f, ok := all[key]
+	if !ok {
+		return reply{}, ErrNoGolden
+	}
+	sum, err := g.treeSum(r)
+	if err != nil {
+		return reply{}, err
+	}
+	if f.Tree != sum {
+		return reply{}, fmt.Errorf("%s: %w", f.file, ErrStaleGolden)
+	}
+	return f.reply, nil
+}
+
+// treeSum builds a host once, to see that it is what a Spec was made from.
+func (g *Generator) treeSum(r Request) (string, error) {
+	key, err := r.hostDigest()
+	if err != nil {
+		return "", err
+	}
+	if sum, ok := g.trees.Load(key); ok {
+		return sum.(string), nil
+	}
+	t, err := r.Tree()
+	if err != nil {
+		return "", err
+	}
+	sum := t.Sum()
+	g.trees.Store(key, sum)
+	return sum, nil
+}

@@ -1,0 +1,110 @@
+// Package specgen makes the NVIDIA CDI Spec of a fake host, once for each host
+// and set of options.
+//
+// The generator is NVIDIA's, which opens /sys, /proc and /dev by name. So it
+// runs in a child process whose root directory is the fake host (package mntns):
+// a program that uses this package calls mntns.Init first of all in main, and
+// each TestMain does. Results are kept in memory and, where asked for, on disk.
+// Where this machine allows no such child, Specs that were made before and
+// checked in (folder fixtures/specs) answer for the shipped hosts; what they do
+// not have is an error that says so.
+//
+// What a Spec means, and the Specs of other vendors, are for others.
+package specgen
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/device"
+	"gpurig/core/host"
+	"gpurig/fakehw"
+	"gpurig/fakehw/nvmlfake"
+	"gpurig/fakehw/tree"
+)
+
+// A Request is everything that a Spec depends on. It is a value: equal requests
+// have equal Specs.
+type Request struct {
+	Model   host.Model       `json:"model"`
+	Changes []FileChange     `json:"changes,omitempty"` // to the files of the host, in this order
+	NVML    nvmlfake.Options `json:"nvml,omitzero"`
+	Options nvidia.Options   `json:"options,omitzero"`
+}
+
+// A FileChange changes one path of a fake host. Exactly one field beside Path is
+// set.
+type FileChange struct {
+	Path   string       `json:"path"`
+	Remove bool         `json:"remove,omitempty"` // with all below it
+	File   *string      `json:"file,omitempty"`   // content of a regular file, 0644
+	Link   string       `json:"link,omitempty"`   // target of a symbolic link
+	Dir    bool         `json:"dir,omitempty"`    // a directory, 0755
+	Node   *device.Node `json:"node,omitempty"`   // its path is Path
+}
+
+// ErrBadChange marks a FileChange that cannot be made.
+var ErrBadChange = errors.New("change of a file")
+
+// Tree builds the host and makes the changes. It is what the generator sees.
+func (r Request) Tree() (*tree.Tree, error) {
+	t, err := fakehw.Build(r.Model)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range r.Changes {
+		if err := c.apply(t); err != nil {
+			return nil, fmt.Errorf("%w %s: %w", ErrBadChange, c.Path, err)
+		}
+	}
+	return t, nil
+}
+
+func (c FileChange) apply(t *tree.Tree) error {
+	set := 0
+	for _, is := range []bool{c.Remove, c.File != nil, c.Link != "", c.Dir, c.Node != nil} {
+		if is {
+			set++
+		}
+	}
+	if set != 1 {
+		return fmt.Errorf("want one of remove, file, link, dir and node, not %d", set)
+	}
+	switch {
+	case c.Remove:
+		return t.Remove(c.Path)
+	case c.File != nil:
+		return t.WriteFile(c.Path, []byte(*c.File), 0o644)
+	case c.Link != "":
+		return t.Symlink(c.Path, c.Link)
+	case c.Dir:
+		return t.Mkdir(c.Path, 0o755)
+	}
+	n := *c.Node
+	n.Path = c.Path
+	return t.Mknod(n)
+}
+
+// A Digest names a request's content, SHA-256 in hex.
+type Digest string
+
+// Digest is the key under which the Spec is kept.
+func (r Request) Digest() (Digest, error) { return digest(r) }
+
+// hostDigest names the host alone: requests that share it share a tree.
+func (r Request) hostDigest() (Digest, error) {
+	return digest(Request{Model: r.Model, Changes: r.Changes})
+}
+
+func digest(r Request) (Digest, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return "", fmt.Errorf("digest of a host: %w", err)
+	}
+	sum := sha256.Sum256(data)
+	return Digest(hex.EncodeToString(sum[:])), nil
+}
