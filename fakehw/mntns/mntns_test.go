@@ -363,6 +363,10 @@ func holdPipes(t *testing.T, pid int) {
 			continue
 		}
 		f, err := os.OpenFile(link, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, os.ErrPermission) && os.Geteuid() != 0 {
+			t.Logf("not privileged to hold %s: an idle child is tested, not a busy one", link)
+			return
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,20 +64,20 @@ func (t *Tree) find(op, p string, follow bool) (*Entry, error) {
 		real, err = host.ResolveDir(direct{t}, p)
 	}
 	if err != nil {
-		for _, known := range []error{fs.ErrNotExist, syscall.ELOOP, syscall.ENOTDIR} {
-			if errors.Is(err, known) {
-				if known == fs.ErrNotExist {
-					known = syscall.ENOENT
-				}
-				return nil, pathError(op, p, known)
-			}
-		}
-		return nil, pathError(op, p, err)
+		return nil, pathError(op, p, errno(err))
 	}
 	if e := t.direct(real); e != nil {
 		return e, nil
 	}
 	return nil, pathError(op, p, syscall.ENOENT)
+}
+
+// errno finds the system's error number in an error of host.Resolve.
+func errno(err error) error {
+	if no, ok := errors.AsType[syscall.Errno](err); ok {
+		return no
+	}
+	return err
 }
 
 // direct walks p without following any link; nil if something is missing.
@@ -220,8 +220,25 @@ func (t *Tree) parent(op, p string) (*Entry, error) {
 	return e, nil
 }
 
-// Mkdir makes the directory p and its parents.
-func (t *Tree) Mkdir(p string, perm fs.FileMode) error { return t.put("mkdir", p, dir(perm)) }
+// Mkdir makes the directory p and its parents. A directory that is there already
+// keeps its children and becomes 0perm root:root; so does one that a link at p
+// leads to. Anything else at p is an error.
+func (t *Tree) Mkdir(p string, perm fs.FileMode) error {
+	old, err := t.find("mkdir", p, false)
+	if err == nil && old.IsLink() {
+		if old, err = t.find("mkdir", p, true); err != nil {
+			return pathError("mkdir", p, syscall.EEXIST) // a dangling link
+		}
+	}
+	switch {
+	case err != nil:
+		return t.put("mkdir", p, dir(perm)) // which reports what else is wrong
+	case !old.Mode.IsDir():
+		return pathError("mkdir", p, syscall.EEXIST)
+	}
+	old.Info = dir(perm).Info
+	return nil
+}
 
 // WriteFile makes the regular file p. A link at p is replaced, not followed.
 // The tree keeps data: do not change it afterwards.
@@ -229,13 +246,21 @@ func (t *Tree) WriteFile(p string, data []byte, perm fs.FileMode) error {
 	return t.put("write", p, &Entry{Info: host.Info{Mode: perm.Perm(), Size: int64(len(data))}, Data: data})
 }
 
-// Symlink makes the link p. Its target is stored as given.
+// Symlink makes the link p. Its target is stored as given; as with symlink(2),
+// an empty one is refused.
 func (t *Tree) Symlink(p, target string) error {
+	if target == "" {
+		return pathError("symlink", p, syscall.ENOENT)
+	}
 	return t.put("symlink", p, &Entry{Info: host.Info{Mode: fs.ModeSymlink | 0o777, Size: int64(len(target))}, Target: target})
 }
 
-// Mknod makes a device node.
+// Mknod makes a device node. Its type must be device.Char or device.Block, its
+// number within the limits of dev_t.
 func (t *Tree) Mknod(n device.Node) error {
+	if n.Type != device.Char && n.Type != device.Block || n.Num.Major > device.MaxMajor || n.Num.Minor > device.MaxMinor {
+		return pathError("mknod", n.Path, syscall.EINVAL)
+	}
 	mode := n.Mode.Perm() | fs.ModeDevice
 	if n.Type == device.Char {
 		mode |= fs.ModeCharDevice
@@ -243,7 +268,7 @@ func (t *Tree) Mknod(n device.Node) error {
 	return t.put("mknod", n.Path, &Entry{Info: host.Info{Mode: mode, UID: n.UID, GID: n.GID, Num: n.Num}})
 }
 
-// Socket makes a socket, Fifo a named pipe.
+// Socket makes a socket.
 func (t *Tree) Socket(p string, perm fs.FileMode) error {
 	return t.put("mknod", p, &Entry{Info: host.Info{Mode: fs.ModeSocket | perm.Perm()}})
 }
@@ -280,6 +305,9 @@ func (t *Tree) Remove(p string) error {
 	parent, err := t.find("remove", path.Dir(p), true)
 	if err != nil {
 		return err
+	}
+	if !parent.Mode.IsDir() {
+		return pathError("remove", p, syscall.ENOTDIR)
 	}
 	if _, ok := parent.Children[path.Base(p)]; !ok {
 		return pathError("remove", p, syscall.ENOENT)
