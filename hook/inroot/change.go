@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -80,7 +81,16 @@ func (r *Root) MkdirAll(p string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := a.mkdirAll(q)
+	var made []string
+	mkdir := func() (err error) {
+		made, err = a.mkdirAll(q)
+		return err
+	}
+	if a == r {
+		err := mkdir()
+		return made, err
+	}
+	err = r.asOwner(mkdir)
 	prefix := strings.TrimSuffix(p, q) // "/dev" for the second anchor
 	for i := range made {
 		made[i] = prefix + made[i]
@@ -157,17 +167,42 @@ func (r *Root) within(p string, f func(a *Root, q string) (Result, error)) (Resu
 	if err != nil {
 		return Result{}, err
 	}
-	res, err := f(a, q)
-	if a != r {
-		for i := range res.Dirs {
-			res.Dirs[i] = "/dev" + res.Dirs[i]
-		}
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			pe.Path = "/dev" + pe.Path
-		}
+	var res Result
+	if a == r {
+		return f(a, q)
+	}
+	err = r.asOwner(func() error {
+		var err error
+		res, err = f(a, q)
+		return err
+	})
+	for i := range res.Dirs {
+		res.Dirs[i] = "/dev" + res.Dirs[i]
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		pe.Path = "/dev" + pe.Path
 	}
 	return res, err
+}
+
+// asOwner runs f with the container root's ids for file access: the tmpfs on /dev
+// of a container with an idmap refuses new files of an owner that the idmap does
+// not know (EOVERFLOW), the host's root among them.
+func (r *Root) asOwner(f func() error) error {
+	uid, gid := os.Geteuid(), os.Getegid()
+	if uid != 0 || r.owner == (Owner{}) {
+		return f()
+	}
+	runtime.LockOSThread() // these ids belong to one thread
+	defer runtime.UnlockOSThread()
+	unix.Setfsgid(int(r.owner.GID))
+	unix.Setfsuid(int(r.owner.UID))
+	defer func() {
+		unix.Setfsuid(uid)
+		unix.Setfsgid(gid)
+	}()
+	return f()
 }
 
 // Symlink makes the link p with the given text. An equal link is kept without a
