@@ -1,0 +1,146 @@
+package host
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// driverRoots are where a driver's files may be rooted, in order: the machine
+// itself, NVIDIA's driver container, a snap's view of the machine.
+var driverRoots = []string{"", "/run/nvidia/driver", "/var/lib/snapd/hostfs"}
+
+// libDirs are where distributions put NVIDIA's libraries; %s is the machine.
+var libDirs = []string{
+	"/usr/lib/%s-linux-gnu/nvidia",         // Jetson Linux R36 and later
+	"/usr/lib/%s-linux-gnu/tegra",          // Jetson Linux up to R35
+	"/usr/lib/%s-linux-gnu/nvidia/current", // Debian
+	"/usr/lib/%s-linux-gnu",                // Debian, Ubuntu
+	"/usr/lib64",                           // RHEL, Fedora, SUSE
+	"/usr/lib",                             // Arch
+	"/run/opengl-driver/lib",               // NixOS
+	"/usr/local/nvidia/lib64",              // machines of some clouds
+}
+
+// userspace finds the installed libraries and the sockets of their services.
+func (d *discovery) userspace() error {
+	for _, root := range driverRoots {
+		for _, dir := range libDirs {
+			if strings.Contains(dir, "%s") {
+				dir = fmt.Sprintf(dir, d.m.Arch)
+			}
+			u, err := d.libraries(root, dir)
+			if err != nil {
+				return err
+			}
+			if u != nil {
+				d.m.Userspace = u
+				return d.services(u)
+			}
+		}
+	}
+	return nil
+}
+
+// versioned are the libraries whose file names carry the driver's version. On
+// a Jetson libcuda's does not ("libcuda.so.1.1"), others' do.
+var versioned = regexp.MustCompile(`^(libcuda|libnvidia-ptxjitcompiler|libnvidia-nvvm|libnvidia-glcore)\.so\.([0-9]{2,}(?:\.[0-9]+)+)$`)
+
+// libraries looks for the driver's libraries in one directory; nil: none.
+func (d *discovery) libraries(root, dir string) (*Userspace, error) {
+	names, err := d.list(root + dir)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libcuda.so.") }) {
+		return nil, nil
+	}
+	current, err := d.loaded(root + dir + "/libcuda.so.1")
+	if err != nil {
+		return nil, err
+	}
+	var file, version string
+	for _, name := range names {
+		m := versioned.FindStringSubmatch(name)
+		switch {
+		case m == nil:
+		case file == "", m[1] == "libcuda" && !strings.HasPrefix(file, "libcuda."), // libcuda's own version counts most
+			strings.HasPrefix(file, m[1]+".") && compareVersions(m[2], version) > 0:
+			file, version = name, m[2]
+		}
+	}
+	if m := versioned.FindStringSubmatch(current); m != nil {
+		file, version = current, m[2] // what the loader gets, not the newest that lies about
+	}
+	if file == "" {
+		return nil, nil
+	}
+	u := &Userspace{Version: version, DriverRoot: root, LibDir: dir}
+	u.StorePath, err = d.store(root+dir, file)
+	return u, err
+}
+
+// loaded returns the file name that the link of libcuda's SONAME ends at; empty
+// if it is missing or leads nowhere.
+func (d *discovery) loaded(p string) (string, error) {
+	real, err := Resolve(d.r, p)
+	if missing(err) {
+		return "", nil
+	}
+	return path.Base(real), err
+}
+
+// store returns the store path that a library really lies in, on systems whose
+// library folder has links only: "/nix/store/<hash>-<name>"; else empty.
+func (d *discovery) store(dir, file string) (string, error) {
+	real, err := Resolve(d.r, dir+"/"+file)
+	if missing(err) {
+		return "", nil
+	}
+	for _, s := range []string{"/nix/store/", "/gnu/store/"} {
+		if rest, ok := strings.CutPrefix(real, s); ok {
+			name, _, _ := strings.Cut(rest, "/")
+			return s + name, nil
+		}
+	}
+	return "", err
+}
+
+// services looks for the sockets that the driver's services leave.
+func (d *discovery) services(u *Userspace) error {
+	for _, s := range []struct {
+		path string
+		to   *bool
+	}{
+		{"/run/nvidia-persistenced/socket", &u.Persist},
+		{"/run/nvidia-fabricmanager/socket", &u.Fabric},
+		{"/tmp/nvidia-mps", &u.MPS},
+	} {
+		for _, p := range []string{u.DriverRoot + s.path, s.path} {
+			info, err := d.r.Lstat(p)
+			if err != nil && !missing(err) {
+				return fmt.Errorf("look at %s: %w", p, err)
+			}
+			*s.to = *s.to || err == nil && (info.Mode&fs.ModeSocket != 0 || info.Mode.IsDir())
+		}
+	}
+	return nil
+}
+
+// compareVersions orders "535.113.01" before "550.78": number by number.
+func compareVersions(a, b string) int {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(x), len(y)) {
+		m, _ := strconv.Atoi(x[i])
+		n, _ := strconv.Atoi(y[i])
+		if c := cmp.Compare(m, n); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(x), len(y))
+}
