@@ -28,8 +28,8 @@ type Policy struct {
 	Writable []string `json:"writable,omitempty" yaml:"writable,omitempty"`
 	// Environment is more names of environment variables.
 	Environment []string `json:"environment,omitempty" yaml:"environment,omitempty"`
-	// LeaveOut are hook kinds that may be left out with a note, where the table
-	// refuses them.
+	// LeaveOut are hook kinds, or names of hook programs, that may be left out
+	// with a note, where the table refuses or does not know them.
 	LeaveOut []string `json:"leaveOut,omitempty" yaml:"leaveOut,omitempty"`
 }
 
@@ -212,7 +212,7 @@ func (p Policy) Hook(kind string) (Rule, bool) {
 		return r, true
 	}
 	if slices.Contains(p.LeaveOut, kind) {
-		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: "left-out-by-policy", Why: "the policy of this host leaves it out"}, true
+		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: LeftOutByPolicy, Why: "the policy of this host leaves it out"}, true
 	}
 	return Rule{}, false
 }

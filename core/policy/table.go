@@ -31,6 +31,9 @@ const (
 	Refused    Treatment = "refused"     // leaving it out would be wrong
 )
 
+// LeftOutByPolicy is the reason of hooks that Policy.LeaveOut names.
+const LeftOutByPolicy = "left-out-by-policy"
+
 // A Rule is one line of the table.
 type Rule struct {
 	Kind   Kind      `json:"kind" yaml:"kind"`
@@ -299,6 +302,7 @@ enable-cuda-compat | left-out | needs-image-libraries | it would put libraries o
 disable-device-node-modification | left-out | no-driver-parameters | it would cover /proc/driver/nvidia/params; the device cgroup keeps other nodes unusable
 update-application-profile | left-out | no-application-profile | it would write a profile of visible GPUs for EGL and Vulkan; only the nodes of the chosen GPUs are in the container
 apply-cuda-memory-limits | refused | needs-running-runtime | it limits GPU memory with the container runtime's help, and a container without that limit is not what was asked for
+create-soname-symlinks | carried-out | - | the library cache finds libraries by their SONAME
 noop | left-out | does-nothing | it does nothing by design`)
 )
 

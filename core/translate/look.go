@@ -1,0 +1,195 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"gpurig/core/host"
+)
+
+// look looks at the host, and remembers what it saw.
+type look struct {
+	root   host.Root
+	prefix string // driver root; empty: none
+	seen   map[string]found
+	canon  map[string]string // first components that are links of a merged /usr
+	mounts []string          // mount points of the host
+	asked  bool              // whether mounts was read
+	tegra  *bool
+	majors map[uint32][]string
+	misc   map[uint32]string
+	procs  error // why majors is not there
+}
+
+func newLook(root host.Root, prefix string) *look {
+	if prefix == "/" {
+		prefix = ""
+	}
+	return &look{root: root, prefix: prefix, seen: map[string]found{}}
+}
+
+// found is what is at a host path.
+type found struct {
+	source string    // without links, as the host has it
+	inner  string    // source, as seen from the driver root
+	named  string    // like inner, but the last component's own link not followed
+	info   host.Info // of source
+	link   bool      // the last component is a link
+	err    error
+}
+
+// below is a view of a host below one directory, for resolving links there.
+type below struct {
+	host.Root
+	dir string
+}
+
+func (b below) Lstat(p string) (host.Info, error) { return b.Root.Lstat(path.Join(b.dir, p)) }
+func (b below) Readlink(p string) (string, error) { return b.Root.Readlink(path.Join(b.dir, p)) }
+
+// isBelow reports whether p is dir or lies below it, by whole components.
+func isBelow(p, dir string) bool {
+	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
+}
+
+// strip takes the driver root off a path that lies below it.
+func (l *look) strip(p string) string {
+	if l.prefix == "" || !isBelow(p, l.prefix) {
+		return p
+	}
+	return path.Join("/", strings.TrimPrefix(p, l.prefix))
+}
+
+// at looks at a clean, absolute host path.
+func (l *look) at(p string) found {
+	if f, ok := l.seen[p]; ok {
+		return f
+	}
+	f := l.find(p)
+	l.seen[p] = f
+	return f
+}
+
+func (l *look) find(p string) found {
+	var r host.Root = l.root
+	prefix := ""
+	if l.prefix != "" && isBelow(p, l.prefix) {
+		r, prefix, p = below{l.root, l.prefix}, l.prefix, l.strip(p)
+	}
+	named, err := host.ResolveDir(r, p)
+	if err != nil {
+		return found{err: err}
+	}
+	info, err := r.Lstat(named)
+	if err != nil {
+		return found{err: err}
+	}
+	f := found{source: path.Join(prefix, named), inner: named, named: named, info: info}
+	if !info.IsLink() {
+		return f
+	}
+	real, err := host.Resolve(r, named)
+	if err != nil {
+		return found{err: err, link: true}
+	}
+	if info, err = r.Lstat(real); err != nil {
+		return found{err: err, link: true}
+	}
+	return found{source: path.Join(prefix, real), inner: real, named: named, info: info, link: true}
+}
+
+// gone reports whether nothing is there, as opposed to something odd.
+func (f found) gone() bool { return errors.Is(f.err, fs.ErrNotExist) }
+
+// merged are the links of a merged /usr, and of /var/run.
+var merged = []string{"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/var/run", "/var/lock"}
+
+// container returns how a container path is written in the plan: without the
+// links that this host has for a merged /usr. A file at /lib/x and one at
+// /usr/lib/x are then seen to be the same, and liblxc, which refuses to mount
+// through a link, gets the real directory of a container that is merged too.
+//
+// Other links of the host are left alone: the container has its own.
+func (l *look) container(p string) string {
+	if l.canon == nil {
+		l.canon = map[string]string{}
+		for _, m := range merged {
+			if f := l.at(path.Join("/", l.prefix, m)); f.err == nil && f.link && f.info.Mode.IsDir() {
+				l.canon[m] = f.inner
+			}
+		}
+	}
+	for m, to := range l.canon {
+		if isBelow(p, m) {
+			return path.Join(to, strings.TrimPrefix(p, m))
+		}
+	}
+	return p
+}
+
+// untrusted returns the component of a link-free path that everybody can write
+// to; empty: none. Directories with the sticky bit are fine.
+func (l *look) untrusted(p string) (string, error) {
+	for at := p; at != "/"; at = path.Dir(at) {
+		f := l.at(at)
+		if f.err != nil {
+			return "", f.err
+		}
+		if f.info.Mode.Perm()&0o002 != 0 && f.info.Mode&fs.ModeSticky == 0 {
+			return at, nil
+		}
+	}
+	return "", nil
+}
+
+// submount returns a mount point below the directory p; empty: none. A host
+// whose mounts cannot be read (a tree that is not the running machine's) has
+// none.
+func (l *look) submount(p string) (string, error) {
+	if !l.asked {
+		l.asked = true
+		data, err := l.root.ReadFile("/proc/self/mountinfo")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read /proc/self/mountinfo: %w", err)
+		}
+		l.mounts = mountPoints(string(data))
+	}
+	for _, m := range l.mounts {
+		if m != p && isBelow(m, p) {
+			return m, nil
+		}
+	}
+	return "", nil
+}
+
+// mountPoints returns the fifth field of each line, unescaped
+// (proc_pid_mountinfo(5)).
+func mountPoints(text string) []string {
+	var out []string
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) >= 5 {
+			out = append(out, unescape(fields[4]))
+		}
+	}
+	return out
+}
+
+// unescape reads the octal escapes of mountinfo.
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`, `\043`, "#").Replace(s)
+}
+
+// isTegra reports whether the host is a Tegra SoC.
+func (l *look) isTegra() bool {
+	if l.tegra == nil {
+		_, err := l.root.Lstat("/etc/nv_tegra_release")
+		compatible, _ := l.root.ReadFile("/sys/firmware/devicetree/base/compatible")
+		is := err == nil || strings.Contains(string(compatible), "nvidia,tegra")
+		l.tegra = &is
+	}
+	return *l.tegra
+}

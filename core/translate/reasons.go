@@ -1,0 +1,138 @@
+package translate
+
+import (
+	"gpurig/core/policy"
+	"gpurig/core/refuse"
+)
+
+// Why an edit is refused.
+const (
+	ReasonOption    refuse.Reason = "bad-option"
+	ReasonNull      refuse.Reason = "null-entry"
+	ReasonTooMany   refuse.Reason = "too-many-edits"
+	ReasonText      refuse.Reason = "bad-text"
+	ReasonConflict  refuse.Reason = "edits-in-conflict"
+	ReasonInTheWay  refuse.Reason = "path-in-the-way"
+	ReasonUnmapped  refuse.Reason = "unmapped-id"
+	ReasonNoAccess  refuse.Reason = "no-access"
+	ReasonNodePath  refuse.Reason = "node-path"
+	ReasonNodeGone  refuse.Reason = "node-missing"
+	ReasonNodeType  refuse.Reason = "node-type"
+	ReasonNodeNum   refuse.Reason = "node-number"
+	ReasonNodePerm  refuse.Reason = "node-permissions"
+	ReasonNodeMode  refuse.Reason = "node-mode"
+	ReasonDriver    refuse.Reason = "driver-not-allowed"
+	ReasonDriverTab refuse.Reason = "drivers-unknown"
+
+	ReasonSource    refuse.Reason = "source-path"
+	ReasonMissing   refuse.Reason = "source-missing"
+	ReasonSourceBad refuse.Reason = "source-not-allowed"
+	ReasonSourceRW  refuse.Reason = "source-not-writable"
+	ReasonUntrusted refuse.Reason = "source-untrusted"
+	ReasonSubmounts refuse.Reason = "source-has-submounts"
+	ReasonTarget    refuse.Reason = "target-path"
+	ReasonTargetBad refuse.Reason = "target-not-allowed"
+	ReasonMountOpt  refuse.Reason = "mount-option"
+	ReasonMountType refuse.Reason = "mount-type"
+	ReasonNoPoint   refuse.Reason = "no-mount-point"
+
+	ReasonHook      refuse.Reason = "unknown-hook"
+	ReasonHookStage refuse.Reason = "hook-stage"
+	ReasonHookFlag  refuse.Reason = "hook-flag"
+	ReasonHookEnv   refuse.Reason = "hook-environment"
+	ReasonHookBad   refuse.Reason = "hook-not-supported"
+	ReasonLink      refuse.Reason = "link-syntax"
+	ReasonLinkLoop  refuse.Reason = "link-loop"
+	ReasonFolder    refuse.Reason = "library-folder"
+	ReasonChmod     refuse.Reason = "chmod-path"
+
+	ReasonEnv     refuse.Reason = "env-syntax"
+	ReasonEnvBad  refuse.Reason = "env-not-allowed"
+	ReasonGroup   refuse.Reason = "group-not-allowed"
+	ReasonIntel   refuse.Reason = "intel-rdt"
+	ReasonNetwork refuse.Reason = "net-devices"
+)
+
+// Why an edit is noted: plan.Note.Reason. The reasons of hooks that are left
+// out stand in package policy's table.
+const (
+	NoteAnnotation = "annotation"       // annotations have no effect on a container
+	NoteNeverRun   = "never-executed"   // the program of a hook is never run
+	NoteMknod      = "mknod-permission" // the container is not allowed to make nodes
+	NoteUnmapped   = "unmapped-owner"   // the owner is nobody inside the container
+	NoteNoAccess   = "no-access"        // nobody inside the container can open the node
+	NoteReadOnly   = "made-read-only"   // a mount without ro or rw is read-only
+	NoteHidden     = "hidden-by-init"   // an init that mounts over the directory hides it
+	NoteOverMount  = "link-over-mount"  // the mount at the link's path stands for the link
+	NoteNoFolder   = "no-folder"        // a library cache update that names no folder
+	NoteByPolicy   = policy.LeftOutByPolicy
+)
+
+// Reasons lists why edits are refused, in order of the source.
+func Reasons() []refuse.Meaning {
+	return []refuse.Meaning{
+		{Reason: ReasonOption, Meaning: "An option of the translation cannot be used."},
+		{Reason: ReasonNull, Meaning: "A list of the Spec has an empty entry."},
+		{Reason: ReasonTooMany, Meaning: "There are more edits than one container can need."},
+		{Reason: ReasonText, Meaning: "A text has control characters, line breaks or bytes that are not UTF-8."},
+		{Reason: ReasonConflict, Meaning: "Two edits want different things at one place."},
+		{Reason: ReasonInTheWay, Meaning: "A path lies below another one that is no directory."},
+		{Reason: ReasonUnmapped, Meaning: "A user or group id does not exist in the container's id map."},
+		{Reason: ReasonNoAccess, Meaning: "Nobody in the container could open the node, and strict was asked for."},
+		{Reason: ReasonNodePath, Meaning: "A device node's path is not a clean path below /dev, or is reserved."},
+		{Reason: ReasonNodeGone, Meaning: "The host does not have the device node."},
+		{Reason: ReasonNodeType, Meaning: "It is not a character device, in the Spec or on the host."},
+		{Reason: ReasonNodeNum, Meaning: "The device number in the Spec is impossible or not that of the host's node."},
+		{Reason: ReasonNodePerm, Meaning: "Permissions are other than a set of r, w and m."},
+		{Reason: ReasonNodeMode, Meaning: "A mode has more than permission bits."},
+		{Reason: ReasonDriver, Meaning: "The device belongs to a driver that containers do not get."},
+		{Reason: ReasonDriverTab, Meaning: "Which driver a device belongs to cannot be found out."},
+		{Reason: ReasonSource, Meaning: "The host path of a mount is not absolute and clean, or is neither file, directory nor socket."},
+		{Reason: ReasonMissing, Meaning: "Files that the Spec mounts are not on the host."},
+		{Reason: ReasonSourceBad, Meaning: "The host path is not one that containers may be given."},
+		{Reason: ReasonSourceRW, Meaning: "The host path may be mounted, but not for writing."},
+		{Reason: ReasonUntrusted, Meaning: "Others than root can change the host path."},
+		{Reason: ReasonSubmounts, Meaning: "Something is mounted below the host directory, and would be writable."},
+		{Reason: ReasonTarget, Meaning: "The container path is not absolute and clean."},
+		{Reason: ReasonTargetBad, Meaning: "The container path is one that a device must not replace."},
+		{Reason: ReasonMountOpt, Meaning: "A mount option is not one of the closed list, or contradicts another."},
+		{Reason: ReasonMountType, Meaning: "Only bind mounts are made."},
+		{Reason: ReasonNoPoint, Meaning: "A mount lies inside another one that has nothing at that place."},
+		{Reason: ReasonHook, Meaning: "The hook is not one that is known."},
+		{Reason: ReasonHookStage, Meaning: "The hook belongs to a stage that a system container does not have."},
+		{Reason: ReasonHookFlag, Meaning: "The hook's arguments are not those it takes."},
+		{Reason: ReasonHookEnv, Meaning: "The hook's environment has a variable that is not its own."},
+		{Reason: ReasonHookBad, Meaning: "The hook is known, cannot be carried out, and must not be left out."},
+		{Reason: ReasonLink, Meaning: "A link is not written as target::link with a clean, absolute link."},
+		{Reason: ReasonLinkLoop, Meaning: "A link leads back to itself."},
+		{Reason: ReasonFolder, Meaning: "A library folder cannot stand in the loader's configuration."},
+		{Reason: ReasonChmod, Meaning: "A mode is to be changed outside /dev."},
+		{Reason: ReasonEnv, Meaning: "An environment entry is not NAME=value."},
+		{Reason: ReasonEnvBad, Meaning: "The environment variable is not one that a device may set."},
+		{Reason: ReasonGroup, Meaning: "The additional group is root's, or no group."},
+		{Reason: ReasonIntel, Meaning: "Intel RDT has no counterpart in a system container."},
+		{Reason: ReasonNetwork, Meaning: "Network devices are given to a system container by its own configuration."},
+	}
+}
+
+// NoteReasons lists why edits are noted.
+func NoteReasons() []refuse.Meaning {
+	notes := []refuse.Meaning{
+		{Reason: NoteAnnotation, Meaning: "Annotations have no effect on a container."},
+		{Reason: NoteNeverRun, Meaning: "Hooks' work is done without running their programs."},
+		{Reason: NoteMknod, Meaning: "The container may use the nodes, and make none."},
+		{Reason: NoteUnmapped, Meaning: "The node's owner on the host does not exist in the container."},
+		{Reason: NoteNoAccess, Meaning: "Nobody in the container can open the node."},
+		{Reason: NoteReadOnly, Meaning: "A mount that says neither ro nor rw is made read-only."},
+		{Reason: NoteHidden, Meaning: "The container's init may mount over the directory and hide it."},
+		{Reason: NoteOverMount, Meaning: "What is mounted at the link's path stands for the link."},
+		{Reason: NoteNoFolder, Meaning: "A library cache update names no folder."},
+		{Reason: NoteByPolicy, Meaning: "The policy of this host leaves the hook out."},
+	}
+	for _, r := range policy.Table() {
+		if r.Reason != "" {
+			notes = append(notes, refuse.Meaning{Reason: refuse.Reason(r.Reason), Meaning: "Hook " + r.Match + ": " + r.Why + "."})
+		}
+	}
+	return notes
+}

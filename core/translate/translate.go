@@ -1,0 +1,218 @@
+// Package translate turns CDI container edits into a plan for one container, or
+// says why it cannot.
+//
+// Every field of an edit is carried out (it is in the plan), refused (it is in
+// the error) or noted (in plan.Notes, with a reason); none is dropped. What a
+// Spec may use is package policy's table. Nothing of a Spec is ever executed:
+// the hooks of NVIDIA's toolkit are read by the grammar of their flags, and
+// their work becomes links, library folders and modes of the plan.
+//
+// The host is looked at through a host.Root and nothing is changed on it.
+// Writing a plan in a container manager's words is for the emitters, doing the
+// part inside the root file system is for cdi-hook.
+package translate
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+
+	"gpurig/core/cdi"
+	"gpurig/core/host"
+	"gpurig/core/plan"
+	"gpurig/core/policy"
+	"gpurig/core/refuse"
+)
+
+// Options adjust a translation. The zero value suits a privileged container on
+// a host whose driver files are where they say they are.
+type Options struct {
+	// DriverRoot is where the host's file tree, or its driver's, is seen:
+	// "/var/lib/snapd/hostfs", "/run/nvidia/driver". Paths below it, by whole
+	// components, are looked at as if it were the root directory, links included.
+	DriverRoot string
+	// IDMap maps the container's users and groups; empty: it shares the host's.
+	IDMap []plan.IDMap
+	// UID, GID and Mode are the user's wish for every device node, in the
+	// container's ids; nil: as the Spec says, else as on the host.
+	UID, GID *uint32
+	Mode     *fs.FileMode
+	// Policy widens what a Spec may use.
+	Policy policy.Policy
+	// Strict refuses what is otherwise noted as likely not to work: a node that
+	// nobody in the container can open.
+	Strict bool
+}
+
+// Limits of one plan, those of the hook file among them.
+const (
+	maxEntries = 10_000
+	maxFolders = 256
+	maxPath    = 4095
+	maxName    = 255
+	maxOptions = 16
+	maxValue   = 4096 // bytes of an environment variable's value
+)
+
+// Edits translates edits, looking up device nodes and mount sources on root.
+// Edits of several devices go into one plan: what they share is merged when
+// equal and refused when not. A device that is there twice counts once.
+//
+// It returns every refusal at once, joined (refuse.As takes them apart), and
+// never a partial plan: an edit is in the plan or in the error. The reasons are
+// those of Reasons.
+func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
+	w := &work{
+		root: root, opts: opts, look: newLook(root, opts.DriverRoot),
+		nodes: map[string]*entry[plan.Node]{}, mounts: map[string]*entry[plan.Mount]{},
+		links: map[string]*entry[plan.Link]{}, modes: map[string]*entry[plan.Mode]{},
+		env: map[string]*entry[plan.Var]{}, folders: map[string]plan.Owners{}, groups: map[uint32]plan.Owners{},
+	}
+	w.options()
+	for _, e := range edits {
+		if e.Device != "" && !slices.Contains(w.devices, e.Device) {
+			w.devices = append(w.devices, e.Device)
+		}
+	}
+	slices.Sort(w.devices)
+	if len(w.refusals) == 0 {
+		for _, e := range edits {
+			w.part(e, edits).translate()
+		}
+		w.settle()
+	}
+	if len(w.refusals) > 0 {
+		return plan.Plan{}, refuse.Join(w.refusals...)
+	}
+	return w.plan(), nil
+}
+
+// work is one translation under way.
+type work struct {
+	root     host.Root
+	opts     Options
+	look     *look
+	devices  []string
+	refusals []*refuse.Error
+
+	nodes   map[string]*entry[plan.Node] // by path
+	mounts  map[string]*entry[plan.Mount]
+	links   map[string]*entry[plan.Link] // Target is absolute until settle
+	modes   map[string]*entry[plan.Mode]
+	env     map[string]*entry[plan.Var]
+	folders map[string]plan.Owners
+	groups  map[uint32]plan.Owners
+	notes   []plan.Note
+	missing []missing
+}
+
+// An entry is something of the plan, and which edit brought it first.
+type entry[T any] struct {
+	v    T
+	from string
+}
+
+// A part is the edits of one device, or the Spec-wide ones.
+type part struct {
+	*work
+	e      cdi.Edits
+	owners plan.Owners
+}
+
+func (w *work) part(e cdi.Edits, all []cdi.Edits) *part {
+	p := &part{work: w, e: e}
+	if e.Device != "" {
+		p.owners = plan.Owners{e.Device}
+		return p
+	}
+	for _, o := range all {
+		if o.Device != "" && o.Kind == e.Kind && o.Spec == e.Spec {
+			p.owners = union(p.owners, plan.Owners{o.Device})
+		}
+	}
+	if p.owners == nil {
+		p.owners = plan.Owners{e.Kind} // asked for without any device of the Spec
+	}
+	return p
+}
+
+// at names a place in the edits: "nvidia.com/gpu=0: deviceNodes[2]".
+func (p *part) at(edit string) string {
+	if p.e.Device != "" {
+		return p.e.Device + ": " + edit
+	}
+	return p.e.Kind + " containerEdits: " + edit
+}
+
+func (p *part) refuse(edit string, r refuse.Reason, hint, format string, args ...any) {
+	p.refusals = append(p.refusals, refuse.New(r, p.at(edit), format, args...).WithHint("%s", hint))
+}
+
+func (p *part) note(edit, what string, reason string, done bool, format string, args ...any) {
+	p.notes = append(p.notes, plan.Note{
+		Device: p.e.Device, Edit: edit, What: what, Reason: reason, Done: done, Detail: fmt.Sprintf(format, args...),
+	})
+}
+
+func (p *part) translate() {
+	e := p.e.Edits
+	if e == nil {
+		p.refuse("containerEdits", ReasonNull, "", "there are no edits")
+		return
+	}
+	if n := len(e.DeviceNodes) + len(e.Mounts) + len(e.Hooks) + len(e.Env); n > maxEntries {
+		p.refuse("containerEdits", ReasonTooMany, "", "%d edits, at most %d are read", n, maxEntries)
+		return
+	}
+	p.deviceNodes(e.DeviceNodes)
+	p.bindMounts(e.Mounts)
+	p.hooks(e.Hooks)
+	p.environment(e.Env)
+	p.additionalGroups(e.AdditionalGIDs)
+	p.cannotExpress(e)
+	for _, name := range sortedKeys(p.e.Annotations) {
+		p.note("annotations", "annotation "+quote(name), NoteAnnotation, false,
+			"annotations are about the Spec and have no effect on a container")
+	}
+}
+
+// options checks what the caller gave.
+func (w *work) options() {
+	bad := func(where, format string, args ...any) {
+		w.refusals = append(w.refusals, refuse.New(ReasonOption, where, format, args...))
+	}
+	o := w.opts
+	if o.DriverRoot != "" && (!path.IsAbs(o.DriverRoot) || path.Clean(o.DriverRoot) != o.DriverRoot) {
+		bad("driver root", "%s is not an absolute, clean path", quote(o.DriverRoot))
+	}
+	if o.Mode != nil && *o.Mode&^0o777 != 0 {
+		bad("mode", "%#o has more than permission bits, which are at most 0777", uint32(*o.Mode))
+	}
+	for i, m := range o.IDMap {
+		if m.Count == 0 || uint64(m.Container)+uint64(m.Count) > 1<<32 || uint64(m.Host)+uint64(m.Count) > 1<<32 {
+			bad(fmt.Sprintf("idmap[%d]", i), "%d ids from %d at host id %d do not fit into the range of ids", m.Count, m.Container, m.Host)
+		}
+	}
+	for _, id := range []struct {
+		name string
+		id   *uint32
+	}{{"uid", o.UID}, {"gid", o.GID}} {
+		if id.id == nil {
+			continue
+		}
+		if _, ok := toHost(o.IDMap, *id.id); !ok {
+			bad(id.name, "%d has no counterpart on the host in this container's id map", *id.id)
+		}
+	}
+	if err := o.Policy.Validate(); err != nil {
+		w.refusals = append(w.refusals, refuse.New(ReasonOption, "", "the policy cannot be used").WithErr(err))
+	}
+}
+
+// union merges owners, sorted.
+func union(a, b plan.Owners) plan.Owners {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
