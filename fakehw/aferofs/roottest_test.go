@@ -7,7 +7,6 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/fakehw/aferofs"
-	"gpurig/fakehw/disk"
 	"gpurig/fakehw/roottest"
 	"gpurig/fakehw/tree"
 )
@@ -21,11 +20,6 @@ func TestTreeThroughAfero(t *testing.T) {
 // Any other afero.Fs with links is as good: real files below a directory.
 func TestRealFilesThroughAfero(t *testing.T) {
 	roottest.Test(t, func(t testing.TB, fake *tree.Tree) host.Root {
-		dir := t.TempDir()
-		missing, err := disk.Write(t.Context(), fake, dir, disk.Options{Mknod: true})
-		if err != nil || len(missing) > 0 {
-			t.Skipf("this user cannot make the tree: %v %v", missing, err)
-		}
-		return aferofs.NewRoot(afero.NewBasePathFs(afero.NewOsFs(), dir))
+		return aferofs.NewRoot(afero.NewBasePathFs(afero.NewOsFs(), roottest.Dir(t, fake)))
 	})
 }

@@ -15,10 +15,12 @@
 package fusefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -67,6 +69,9 @@ type Options struct {
 	Dev bool
 	// Helper mounts by fusermount3 though we might mount ourselves.
 	Helper bool
+	// Log receives what the FUSE library has to say, at level Debug; nil
+	// discards it. Requests that fail are answered with an errno, not logged.
+	Log *slog.Logger
 }
 
 // A Mounted is a mounted tree. Call Unmount when done; a server that dies takes
@@ -86,6 +91,9 @@ type Mounted struct {
 func Mount(ctx context.Context, t *tree.Tree, dir string, opts Options) (*Mounted, error) {
 	fail := func(err error, hint string) (*Mounted, error) {
 		return nil, &Error{Dir: dir, Err: err, Hint: hint}
+	}
+	if ctx.Err() != nil {
+		return fail(context.Cause(ctx), "")
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -166,6 +174,9 @@ func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 		unix.Close(conn)
 		return nil, err
 	}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
 	keep := 365 * 24 * time.Hour
 	if _, static := opts.Lock.(noLock); !static {
 		keep = 0
@@ -177,6 +188,7 @@ func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 		MountOptions: fuse.MountOptions{
 			Name: Name, FsName: Name, DisableXAttrs: true, MaxWrite: 128 << 10,
 			EnableSymlinkCaching: !shared.live,
+			Logger:               slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		},
 	}
 	raw := fusenode.NewNodeFS(&node{v: shared}, o)
@@ -222,7 +234,7 @@ func (m *Mounted) unmount() error {
 // firstLine makes what a program wrote one line.
 func firstLine(out []byte) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return line
+	return cmp.Or(line, "it says nothing")
 }
 
 type noLock struct{}

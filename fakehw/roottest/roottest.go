@@ -83,8 +83,8 @@ var Checks = map[string]Check{
 				t.Errorf("Lstat(%q): mode %v; want %v", p, i.Mode, mode)
 			}
 		}
-		if i := lstat(t, r, "/closed"); i.Mode != fs.ModeDir|0o550 {
-			t.Errorf("Lstat(/closed): mode %v; want %v", i.Mode, fs.ModeDir|0o550)
+		if i := lstat(t, r, "/closed"); i.Mode != fs.ModeDir|0o555 {
+			t.Errorf("Lstat(/closed): mode %v; want %v", i.Mode, fs.ModeDir|0o555)
 		}
 		read(t, r, "/closed/inside", "x")
 	}},
@@ -285,8 +285,8 @@ func fillFiles(t *tree.Tree) error {
 var modes = []fs.FileMode{0o000, 0o200, 0o444, 0o640, 0o755, 0o777}
 
 func fillModes(t *tree.Tree) error {
-	err := t.Mkdir("/closed", 0o550)
-	err = errors.Join(err, t.WriteFile("/closed/inside", []byte("x"), 0o400))
+	err := t.Mkdir("/closed", 0o555)
+	err = errors.Join(err, t.WriteFile("/closed/inside", []byte("x"), 0o444))
 	for _, mode := range modes {
 		err = errors.Join(err, t.WriteFile(fmt.Sprintf("/m%o", mode), nil, mode))
 	}
