@@ -1,0 +1,5 @@
+package driverfs
+
+func (in *installer) data()    {}
+func (in *installer) daemons() {}
+func (in *installer) tegra()   {}
