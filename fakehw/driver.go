@@ -2,8 +2,9 @@ package fakehw
 
 import (
 	"gpurig/core/host"
+	"gpurig/fakehw/driverfs"
 	"gpurig/fakehw/tree"
 )
 
-// installDriver puts the user-space driver's files into t.
-func installDriver(t *tree.Tree, m host.Model) error { return nil }
+// installDriver adds NVIDIA's user space, and what the base system needs for it.
+func installDriver(t *tree.Tree, m host.Model) error { return driverfs.Install(t, m) }

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpurig/core/cdi"
+	"gpurig/core/cdi/nvidia"
+)
+
+func newCDI(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cdi",
+		Short: "Generate, list and validate CDI Specs",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newCDIGenerate(s), newCDIList(s), newCDIValidate(s))
+	return cmd
+}
+
+func newCDIGenerate(s Streams) *cobra.Command {
+	var hostName, format string
+	var quiet bool
+	var o nvidia.Options
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Make the CDI Spec of a host with NVIDIA's own library",
+		Long: `Generate makes the CDI Spec of NVIDIA's devices, of a fake host or of this
+machine, and writes it to standard output. What the library could not find is
+named on standard error.`,
+		Example: "  gpurig cdi generate --host dgx-a100 --format json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f := cdi.Format(format)
+			if f != cdi.JSON && f != cdi.YAML {
+				return fmt.Errorf("--format %q: want json or yaml", format)
+			}
+			m, closeIt, err := openMachine(hostName)
+			if err != nil {
+				return err
+			}
+			defer closeIt()
+			res, err := m.spec(cmd.Context(), o)
+			if err != nil {
+				return generation(err)
+			}
+			data, err := cdi.Marshal(res.Spec, f)
+			if err != nil {
+				return broken(err)
+			}
+			if !quiet {
+				for _, w := range res.Warnings {
+					fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+				}
+			}
+			_, err = s.Out.Write(data)
+			return err
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	fl.StringVar(&format, "format", "yaml", "json or yaml")
+	fl.StringVar(&o.Mode, "mode", "auto", strings.Join(nvidia.Modes(), ", "))
+	fl.StringVar(&o.HookPath, "hook-path", "", "where the Spec's hooks are found (default "+nvidia.DefaultHookPath+")")
+	fl.StringSliceVar(&o.Names, "names", nil, "kinds of device names: "+strings.Join(nvidia.NameStrategies(), ", ")+" (default all)")
+	fl.StringVar(&o.Vendor, "vendor", "", "vendor of the Spec's kind")
+	fl.StringVar(&o.Class, "class", "", "class of the Spec's kind")
+	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
+	return cmd
+}
+
+// generation sorts an error of Spec generation: a refusal is the user's, the
+// lack of a private namespace is this machine's.
+func generation(err error) error {
+	if h := hintOf(err); h == "" {
+		return hint(err, "gpurig doctor says what this machine can do")
+	}
+	return err
+}
+
+// A cdiLine is one device in a listing.
+type cdiLine struct {
+	Name  string `json:"name"`
+	Where string `json:"where"`
+}
+
+func newCDIList(s Streams) *cobra.Command {
+	var hostName string
+	var out output
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List the CDI devices of a host",
+		Example: "  gpurig cdi list --host a100-mig-2g-3g",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			m, closeIt, err := openMachine(hostName)
+			if err != nil {
+				return err
+			}
+			defer closeIt()
+			sources, err := m.sources(cmd.Context(), s.Err)
+			if err != nil {
+				return generation(err)
+			}
+			lines := []cdiLine{}
+			for _, src := range sources {
+				for _, d := range src.Spec.Devices {
+					lines = append(lines, cdiLine{Name: src.Spec.Kind + "=" + d.Name, Where: src.Where})
+				}
+			}
+			slices.SortStableFunc(lines, func(a, b cdiLine) int { return strings.Compare(a.Name, b.Name) })
+			return out.print(s.Out, lines, func(w io.Writer) error {
+				for _, l := range lines {
+					if _, err := fmt.Fprintln(w, l.Name); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	addOutput(cmd, &out)
+	return cmd
+}
+
+func newCDIValidate(s Streams) *cobra.Command {
+	var out output
+	cmd := &cobra.Command{
+		Use:     "validate FILE...",
+		Short:   "Check CDI Spec files: form, version, numbers, names",
+		Example: "  gpurig cdi validate /etc/cdi/vendor.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var errs []error
+			lines := []validLine{}
+			for _, file := range args {
+				l := validLine{File: file, Valid: true}
+				if err := validateFile(file); err != nil {
+					l.Valid = false
+					for _, e := range flatten(err) {
+						l.Problems = append(l.Problems, e.Error())
+					}
+					errs = append(errs, flatten(err)...)
+				}
+				lines = append(lines, l)
+			}
+			err := out.print(s.Out, lines, func(w io.Writer) error {
+				for _, l := range lines {
+					if l.Valid {
+						fmt.Fprintf(w, "%s: valid\n", printable(l.File))
+					}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			for _, e := range errs {
+				printError(s.Err, e)
+			}
+			if len(errs) > 0 {
+				return &exit{code: ExitUsage}
+			}
+			return nil
+		},
+	}
+	addOutput(cmd, &out)
+	return cmd
+}
+
+type validLine struct {
+	File     string   `json:"file"`
+	Valid    bool     `json:"valid"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+func validateFile(file string) error {
+	data, err := readRegular(file, 1<<20)
+	if err != nil {
+		return err
+	}
+	_, err = cdi.Parse(data, file)
+	return err
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// readRegular reads a regular file of at most limit bytes.
+func readRegular(file string, limit int64) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: %w", file, errNotRegular)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes", file, limit)
+	}
+	return data, nil
+}
