@@ -48,10 +48,19 @@ func normalize(m *host.Model) {
 	slices.SortFunc(m.NVSwitches, byBDF)
 	slices.SortFunc(m.Companions, byBDF)
 	slices.SortFunc(m.Nodes, func(a, b device.Node) int { return cmp.Compare(a.Path, b.Path) })
+	m.Majors = slices.DeleteFunc(m.Majors, func(x host.Major) bool { return shared(x.Name) && !usesMajor(m, x) })
 	slices.SortFunc(m.Majors, compareMajors)
 	if m.Driver != nil {
 		slices.Sort(m.Driver.Modules)
 	}
+}
+
+// shared reports whether a line of /proc/devices stands on every machine, and so
+// is in a model only for the nodes that need it.
+func shared(name string) bool { return name == "mem" || name == "misc" || name == "fb" }
+
+func usesMajor(m *host.Model, x host.Major) bool {
+	return slices.ContainsFunc(m.Nodes, func(n device.Node) bool { return n.Num.Major == x.Major && n.Type == x.Type })
 }
 
 func compareMajors(a, b host.Major) int {
@@ -201,7 +210,7 @@ func WithoutNode(m host.Model, p string) (host.Model, error) {
 	if len(out.Nodes) == len(m.Nodes) {
 		return host.Model{}, impossible("no node "+p, "there is none")
 	}
-	return out, nil
+	return trimmed(out), nil
 }
 
 // WithoutGPU returns m without the GPU of this NVML index: pulled out of its
@@ -228,8 +237,9 @@ func WithoutGPU(m host.Model, index int) (host.Model, error) {
 	return trimmed(out), nil
 }
 
-// trimmed replaces empty lists by nil, as Discover makes them.
+// trimmed orders a model and replaces empty lists by nil, as Discover has them.
 func trimmed(m host.Model) host.Model {
+	normalize(&m)
 	if len(m.GPUs) == 0 {
 		m.GPUs = nil
 	}

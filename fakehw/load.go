@@ -25,16 +25,25 @@ var (
 	nvgpuModules   = []string{"nvgpu", "nvidia", "nvidia_drm", "nvidia_modeset"}
 )
 
-// Bind lets the kernel's own drivers (amdgpu, i915, xe, ast) take the GPUs that
-// name one: names, memory, DRM nodes and /dev/kfd appear. Card and render
-// numbers that are -1 are given in order of address.
+// Bind lets the kernel's own drivers (amdgpu, i915, xe, ast, nouveau, vfio-pci)
+// have the GPUs that name one: names, memory, DRM nodes, /dev/kfd and the nodes
+// of VFIO groups appear. Card and render numbers that are -1 are given in order
+// of address.
 func Bind(m host.Model, majors map[string]uint32) host.Model {
 	out := m.Clone()
 	compute := false
 	for i := range out.GPUs {
 		g := &out.GPUs[i]
 		p, ok := productOf(*g)
-		if !ok || g.PCI == nil || g.PCI.Driver != p.Driver || p.Driver == "nvidia" {
+		if g.PCI != nil && g.PCI.Driver == "vfio-pci" {
+			addVFIONodes(&out, g.PCI.IOMMUGroup, majors["vfio"])
+		}
+		if !ok || g.PCI == nil || p.Driver == "nvidia" && g.PCI.Driver != "nouveau" || p.Driver != "nvidia" && g.PCI.Driver != p.Driver {
+			continue
+		}
+		if g.PCI.Driver == "nouveau" { // which tells nothing of the board
+			numberDRM(&out, g, p)
+			addDRMNodes(&out, *g)
 			continue
 		}
 		g.Name = p.Name
@@ -51,6 +60,25 @@ func Bind(m host.Model, majors map[string]uint32) host.Model {
 	}
 	normalize(&out)
 	return out
+}
+
+// addVFIONodes adds the node of a group, whose minor counts groups in order of
+// binding, and the one that all users share.
+func addVFIONodes(m *host.Model, group int, want uint32) {
+	addMajor(m, "misc", majorMisc)
+	setNode(m, char("/dev/vfio/vfio", majorMisc, 196, 0o666, 0))
+	p := fmt.Sprintf("/dev/vfio/%d", group)
+	if group < 0 || hasNode(m, p) {
+		return
+	}
+	major := addMajor(m, "vfio", want)
+	minor := uint32(0)
+	for _, n := range m.Nodes {
+		if n.Num.Major == major {
+			minor = max(minor, n.Num.Minor+1)
+		}
+	}
+	setNode(m, char(p, major, minor, 0o600, 0))
 }
 
 // productOf returns what g is.

@@ -134,6 +134,7 @@ func (p *Profile) checkSlots(r *reader, path string, g *GPU, seen map[pci.BDF]st
 	for key, list := range map[string]*[]int{"minor": &g.Minors, "index": &g.Indexes, "card": &g.Cards, "render": &g.Renders} {
 		*list = p.perAddress(r, path+"."+key, *list, len(g.At), false)
 	}
+	p.checkNumbers(r, path, g, product)
 	if len(g.UUIDs) > 0 && len(g.UUIDs) != len(g.At) {
 		r.failAt(path+".uuid", fmt.Errorf("%d entries for %d addresses", len(g.UUIDs), len(g.At)))
 	}
@@ -150,6 +151,32 @@ func (p *Profile) checkSlots(r *reader, path string, g *GPU, seen map[pci.BDF]st
 		}
 	}
 	return len(g.At)
+}
+
+// checkNumbers refuses numbers that this GPU cannot have: only a driver gives
+// them, and each driver its own.
+func (p *Profile) checkNumbers(r *reader, path string, g *GPU, product catalog.Product) {
+	nvidia := product.Driver == "nvidia" && g.Driver == "" && p.Driver != nil
+	drm := nvidia || product.Driver != "nvidia" && g.Driver == "" || g.Driver == "nouveau"
+	for _, x := range []struct {
+		key  string
+		have bool
+		may  bool
+		why  string
+	}{
+		{"minor", len(g.Minors) > 0, nvidia, "only NVIDIA's driver gives minors"},
+		{"index", len(g.Indexes) > 0, nvidia, "only NVIDIA's driver gives NVML indexes"},
+		{"uuid", len(g.UUIDs) > 0, nvidia, "only NVIDIA's driver tells a UUID"},
+		{"card", len(g.Cards) > 0, drm, "without a driver there is no card node"},
+		{"render", len(g.Renders) > 0, drm && product.Render, "this GPU has no render node"},
+	} {
+		if x.have && !x.may {
+			r.failAt(path+"."+x.key, errors.New(x.why))
+		}
+	}
+	if g.Driver == "vfio-pci" && !p.IOMMU {
+		r.failAt(path+".driver", errors.New("vfio-pci needs iommu: true"))
+	}
 }
 
 // perAddress checks that a list has an entry for each address. One number may

@@ -136,9 +136,10 @@ func (p *Profile) readNodes(r *reader, at string, n ast.Node) {
 			"uid":    func(at string, n ast.Node) { node.UID = uint32(r.number(at, n, 0, 1<<31-1)) },
 			"gid":    func(at string, n ast.Node) { node.GID = uint32(r.number(at, n, 0, 1<<31-1)) },
 		})
-		if node.Path == "" || !node.Num.Known() {
-			r.fail(n, at, "a node needs a path and a number")
-			return
+		for _, key := range []string{"path", "number"} {
+			if _, ok := r.places[at+"."+key]; !ok {
+				r.fail(n, at, "a node needs a %s", key)
+			}
 		}
 		p.Nodes = append(p.Nodes, node)
 	})

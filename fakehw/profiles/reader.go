@@ -25,7 +25,7 @@ type reader struct {
 
 // document parses data, which must be one document without anchors.
 func (r *reader) document(data []byte) ast.Node {
-	f, err := parser.ParseBytes(data, 0)
+	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at, why := place{1, 1}, err.Error()
 		if e := yaml.Error(nil); errors.As(err, &e) {
@@ -56,6 +56,9 @@ func (r *reader) document(data []byte) ast.Node {
 }
 
 func where(n ast.Node) place {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
+		return where(m.Values[0].Key)
+	}
 	if t := n.GetToken(); t != nil && t.Position != nil {
 		return place{t.Position.Line, t.Position.Column}
 	}

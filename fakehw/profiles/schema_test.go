@@ -1,0 +1,115 @@
+package profiles_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"gpurig/fakehw/profiles"
+)
+
+func schema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(profiles.Schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("profile.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("profile.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// asJSON reads a YAML file the way an editor's schema check would.
+func asJSON(t *testing.T, file string) any {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestEveryShippedProfileMatchesTheSchema(t *testing.T) {
+	s := schema(t)
+	for _, name := range profiles.Names() {
+		if err := s.Validate(asJSON(t, "data/"+name+".yaml")); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is wrong by itself, the schema refuses too, so that an editor shows it.
+func TestTheSchemaRefusesWhatIsMalformed(t *testing.T) {
+	s := schema(t)
+	for _, name := range []string{"b47-too-many-gpus", "b47-paths"} {
+		if err := s.Validate(asJSON(t, filepath.Join("testdata/bad", name+".yaml"))); err == nil {
+			t.Errorf("%s: the schema has nothing against it", name)
+		}
+	}
+}
+
+// The decoder names its keys when it meets one that it does not know: they are
+// those of the schema, at every level, and each has a description.
+func TestSchemaAndDecoderKnowTheSameKeys(t *testing.T) {
+	var doc struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if err := json.Unmarshal(profiles.Schema, &doc); err != nil {
+		t.Fatal(err)
+	}
+	type object struct {
+		Description string                     `json:"description"`
+		Properties  map[string]json.RawMessage `json:"properties"`
+		Items       *struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		} `json:"items"`
+	}
+	keys := func(props map[string]json.RawMessage) string {
+		return strings.Join(slices.Sorted(maps.Keys(props)), ", ")
+	}
+	check := func(what, text, want string) {
+		t.Helper()
+		_, err := profiles.Parse("f.yaml", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), "unknown key; known: "+want+"\n") && !strings.HasSuffix(err.Error(), "unknown key; known: "+want) {
+			t.Errorf("%s: the schema has [%s], the decoder says: %v", what, want, err)
+		}
+	}
+	check("top", "zz: 1", keys(doc.Properties))
+	for name, raw := range doc.Properties {
+		var o object
+		if err := json.Unmarshal(raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.Description == "" {
+			t.Errorf("%s has no description", name)
+		}
+		switch {
+		case len(o.Properties) > 0:
+			check(name, name+": {zz: 1}", keys(o.Properties))
+		case o.Items != nil && len(o.Items.Properties) > 0:
+			check(name, name+": [{zz: 1}]", keys(o.Items.Properties))
+		}
+	}
+}
