@@ -33,8 +33,8 @@ const kfd = "/dev/kfd"
 // kfd-missing): the container would have a GPU that cannot compute.
 const ReasonNodeMissing refuse.Reason = "device-node-missing"
 
-// Meanings explains every reason in one sentence.
-func Meanings() []refuse.Meaning {
+// Reasons explains every reason in one sentence.
+func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{{Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
 }
 

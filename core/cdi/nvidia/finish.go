@@ -3,15 +3,14 @@ package nvidia
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
-	"tags.cncf.io/container-device-interface/pkg/cdi"
-	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"gpurig/core/cdi"
 )
 
 // finish adds what is ours, judges the Spec and sets its version.
@@ -35,8 +34,12 @@ func (g *generator) finish(spec *specs.Spec) error {
 		return refusal(ReasonInvalidSpec, spec.Kind, "no CDI version fits").WithErr(err)
 	}
 	spec.Version = version
-	if err := validate(spec); err != nil {
-		return refusal(ReasonInvalidSpec, spec.Kind, "breaks the rules of CDI").WithErr(err)
+	var errs []error
+	for _, p := range cdi.Validate(spec) {
+		errs = append(errs, p.Refusal())
+	}
+	if len(errs) > 0 {
+		return refusal(ReasonInvalidSpec, spec.Kind, "breaks the rules of CDI").WithErr(errors.Join(errs...))
 	}
 	return nil
 }
@@ -130,28 +133,4 @@ func (g *generator) missing(prefix string) string {
 		return paths[0] + " is"
 	}
 	return strings.Join(paths, ", ") + " are"
-}
-
-// validate is what the CDI library checks when it reads a Spec from disk.
-func validate(spec *specs.Spec) error {
-	vendor, class := parser.ParseQualifier(spec.Kind)
-	errs := []error{specs.ValidateVersion(spec), parser.ValidateVendorName(vendor), parser.ValidateClassName(class)}
-	if !emptyEdits(&spec.ContainerEdits) {
-		errs = append(errs, (&cdi.ContainerEdits{ContainerEdits: &spec.ContainerEdits}).Validate())
-	}
-	seen := map[string]bool{}
-	for i := range spec.Devices {
-		d := &spec.Devices[i]
-		if seen[d.Name] {
-			errs = append(errs, fmt.Errorf("device %q is there twice", d.Name))
-		}
-		seen[d.Name] = true
-		if err := parser.ValidateDeviceName(d.Name); err != nil {
-			errs = append(errs, err)
-		}
-		if err := (&cdi.ContainerEdits{ContainerEdits: &d.ContainerEdits}).Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("device %q: %w", d.Name, err))
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -10,7 +10,7 @@ import (
 
 // Reasons why no Spec is made.
 const (
-	ReasonBadOption      refuse.Reason = "bad-option"
+	ReasonBadOption      refuse.Reason = "bad-generator-option"
 	ReasonNoLibrary      refuse.Reason = "no-nvml-library"
 	ReasonNoDriver       refuse.Reason = "no-driver"
 	ReasonMismatch       refuse.Reason = "driver-version-mismatch"
@@ -28,13 +28,14 @@ const (
 // Reasons of warnings: a Spec is made, and something is left to say. A warning
 // may also have ReasonMIGEmpty, about one GPU among others.
 const (
-	ReasonUVMMissing refuse.Reason = "uvm-missing"
-	ReasonNotFound   refuse.Reason = "not-found"
-	ReasonMIGInCSV   refuse.Reason = "mig-in-csv-mode"
+	ReasonUVMMissing    refuse.Reason = "uvm-missing"
+	ReasonNotFound      refuse.Reason = "file-not-found"
+	ReasonMIGInCSV      refuse.Reason = "mig-in-csv-mode"
+	ReasonGeneratorSays refuse.Reason = "generator-warning"
 )
 
-// Meanings explains every reason in one sentence.
-func Meanings() []refuse.Meaning {
+// Reasons explains every reason in one sentence.
+func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
 		{Reason: ReasonBadOption, Meaning: "An option of the generator has a value that it cannot have."},
 		{Reason: ReasonNoLibrary, Meaning: "NVIDIA's management library is not installed on the host."},
@@ -51,6 +52,7 @@ func Meanings() []refuse.Meaning {
 		{Reason: ReasonInvalidSpec, Meaning: "NVIDIA's generator made a Spec that breaks the rules of CDI."},
 		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, are not there yet."},
 		{Reason: ReasonNotFound, Meaning: "The generator looked for a file that the host does not have."},
+		{Reason: ReasonGeneratorSays, Meaning: "NVIDIA's generator had something to say that is not about one missing file."},
 		{Reason: ReasonMIGInCSV, Meaning: "A GPU has MIG mode on, which the csv mode of the generator knows nothing of."},
 	}
 }

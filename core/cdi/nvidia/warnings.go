@@ -37,7 +37,7 @@ func (c *collector) Errorf(format string, args ...any) { c.Warningf(format, args
 // Warningf sorts what nvcdi says in words: "Could not locate PATH: why" and
 // "Missing PATH" are about one file.
 func (c *collector) Warningf(format string, args ...any) {
-	w := Warning{Reason: ReasonGenerator, Msg: strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")}
+	w := Warning{Reason: ReasonGeneratorSays, Msg: strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")}
 	for _, prefix := range []string{"Could not locate ", "Missing ", "Failed to evaluate symlink "} {
 		if rest, ok := strings.CutPrefix(w.Msg, prefix); ok {
 			w.Path, _, _ = strings.Cut(rest, ":")
