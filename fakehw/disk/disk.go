@@ -142,6 +142,11 @@ func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Ent
 		return &fs.PathError{Op: "mkdir", Path: p, Err: err}
 	}
 	if len(e.Children) > 0 && !slices.Contains(w.opts.Leave, p) {
+		if !w.known || w.grant&0o700 != 0o700 { // an umask that shuts us out
+			if err := unix.Fchmodat(dirfd, name, 0o700, 0); err != nil {
+				return &fs.PathError{Op: "chmod", Path: p, Err: err}
+			}
+		}
 		fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return &fs.PathError{Op: "open", Path: p, Err: err}
