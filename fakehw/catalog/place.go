@@ -57,7 +57,7 @@ func (p Product) Place(names []string) ([]Placement, error) {
 		return nil, nil
 	}
 	best := 0
-	out := p.search(wants, nil, &best)
+	out := p.search(wants, nil, &best, map[deadEnd]bool{})
 	if out == nil {
 		return bad(fmt.Sprintf("no room for %s beside [%s]", names[best], strings.Join(names[:best], ", ")), p.room(wants[:best]))
 	}
@@ -113,12 +113,24 @@ func (p Product) parseWant(text string) (w want, why string) {
 	return w, ""
 }
 
+// A dead end is a number of wants that were placed and the memory slices they
+// took together: what comes after depends on nothing else.
+type deadEnd struct{ placed, slices int }
+
 // search places wants one after another, going back when stuck. best is the
-// longest run of wants that could stand together.
-func (p Product) search(wants []want, done []Placement, best *int) []Placement {
+// longest run of wants that could stand together; dead holds what is known to
+// lead nowhere, without which equal profiles would be tried in every order.
+func (p Product) search(wants []want, done []Placement, best *int, dead map[deadEnd]bool) []Placement {
 	*best = max(*best, len(done))
 	if len(done) == len(wants) {
 		return slices.Clone(done)
+	}
+	here := deadEnd{placed: len(done)}
+	for _, d := range done {
+		here.slices |= (1<<d.Profile.Size - 1) << d.Start
+	}
+	if dead[here] {
+		return nil
 	}
 	w := wants[len(done)]
 	for _, start := range w.profile.Starts {
@@ -126,10 +138,11 @@ func (p Product) search(wants []want, done []Placement, best *int) []Placement {
 			continue
 		}
 		next := Placement{Profile: w.profile, Start: start, ID: GPUInstanceID(start, w.profile.Size, p.Slices), Parts: w.parts}
-		if out := p.search(wants, append(done, next), best); out != nil {
+		if out := p.search(wants, append(done, next), best, dead); out != nil {
 			return out
 		}
 	}
+	dead[here] = true
 	return nil
 }
 
@@ -158,7 +171,7 @@ func (p Product) room(wants []want) []string {
 	var out []string
 	for _, m := range p.MIG {
 		more := append(slices.Clone(wants), want{profile: m, start: -1})
-		if p.search(more, nil, new(int)) != nil {
+		if p.search(more, nil, new(int), map[deadEnd]bool{}) != nil {
 			out = append(out, m.Name)
 		}
 	}
