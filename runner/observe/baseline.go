@@ -48,29 +48,31 @@ var baseLinks = map[string][]string{
 // baseMounts are the mount points of every container, by file system type; ""
 // stands for any type.
 var baseMounts = map[string][]string{
-	"/":                        {""},
-	"/proc":                    {"proc"},
-	"/proc/sys":                {"proc"},
-	"/proc/sys/net":            {"proc"},
-	"/proc/sysrq-trigger":      {"proc"},
-	"/sys":                     {"sysfs"},
-	"/sys/devices/virtual/net": {"sysfs"},
-	"/sys/fs/cgroup":           {"cgroup2", "tmpfs"},
-	"/sys/kernel/security":     {"securityfs"},
-	"/dev":                     {"tmpfs"},
-	"/dev/pts":                 {"devpts"},
-	"/dev/ptmx":                {"devpts"},
-	"/dev/console":             {"devpts"},
-	"/dev/shm":                 {"tmpfs"},
-	"/dev/mqueue":              {"mqueue"},
-	OwnDir:                     {""},
+	"/":                   {""},
+	"/proc":               {"proc"},
+	"/proc/sys":           {"proc"},
+	"/proc/sys/net":       {"proc"},
+	"/proc/sysrq-trigger": {"proc"},
+	// LXC gives each container a boot id of its own.
+	"/proc/sys/kernel/random/boot_id": {"tmpfs"},
+	"/sys":                            {"sysfs"},
+	"/sys/devices/virtual/net":        {"sysfs"},
+	"/sys/fs/cgroup":                  {"cgroup2", "tmpfs"},
+	"/sys/kernel/security":            {"securityfs"},
+	"/dev":                            {"tmpfs"},
+	"/dev/pts":                        {"devpts"},
+	"/dev/ptmx":                       {"devpts"},
+	"/dev/console":                    {"devpts"},
+	"/dev/shm":                        {"tmpfs"},
+	"/dev/mqueue":                     {"mqueue"},
+	OwnDir:                            {""},
 }
 
 // baseVars are the variables that liblxc gives every first process. Only the
 // first group may have any value.
 var (
 	baseVarNames = []string{"container", "container_ttys", "TERM", "HOME", "USER", "LOGNAME"}
-	baseVars     = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	baseVars     = []string{"PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
 )
 
 func isBaseNode(path string, typ device.Type, num device.Num) bool {

@@ -204,7 +204,7 @@ func (l *looker) resolve(ld loader, search []place, soname string) Library {
 // tryLibrary says what a loader would do with the file at p: take it, fail on
 // it (Problem), or pass over it.
 func (l *looker) tryLibrary(ld loader, p string, anyArch bool) (Library, bool) {
-	final, err := host.Resolve(l.v, p)
+	final, err := resolve(l.v, p)
 	if missing(err) || errors.Is(err, syscall.ELOOP) {
 		return Library{}, false
 	}

@@ -174,11 +174,19 @@ func (l *looker) addLink(p string) {
 
 // final returns where p ends, or "" if it dangles or loops.
 func (l *looker) final(p string) string {
-	to, err := host.Resolve(l.v, p)
+	to, err := resolve(l.v, p)
 	if err != nil && !missing(err) && !errors.Is(err, syscall.ELOOP) {
 		l.problem("link "+p, err)
 	}
 	return to
+}
+
+// resolve is host.Resolve, by the View itself where it knows a shorter way.
+func resolve(v View, p string) (string, error) {
+	if r, ok := v.(interface{ Resolve(string) (string, error) }); ok {
+		return r.Resolve(p)
+	}
+	return host.Resolve(v, p)
 }
 
 // lookDir lists the links in one folder. A folder that is not there has none.

@@ -1,0 +1,7 @@
+// Package liblxc is what the targets know of liblxc: the configuration that
+// every test container has, and how liblxc reads the lines that a plan adds.
+//
+// It starts nothing. Package target/lxc hands the lines to the real library;
+// package target/sim does what the library would do. Facts are from the sources
+// of LXC 5.0.2 (src/lxc/confile.c, conf.c, cgroups/cgfsng.c) and were seen on it.
+package liblxc

@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"gpurig/core/hookspec"
+	"gpurig/core/plan"
+	"gpurig/fakehw/tree"
+	"gpurig/runner/image"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/liblxc"
+)
+
+// Errors of calls that do not fit the container's state: the caller's mistake.
+var (
+	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
+	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
+	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
+)
+
+// A Container is a simulated container.
+type Container struct {
+	sim      *Sim
+	config   target.Config
+	image    *image.Image
+	root     *tree.Tree // outlives runs; nil: removed
+	readOnly bool
+	fresh    bool // the root is as in the image
+	journal  *journal
+
+	running *view // nil: not running
+	file    hookspec.File
+	conf    liblxc.Conf
+	lines   []string
+}
+
+var _ target.Container = (*Container)(nil)
+
+// Start is part of target.Container. An error that is not target.ErrBroken is
+// the answer that liblxc or the hook would give.
+func (c *Container) Start(_ context.Context, h target.Host, p plan.Plan) error {
+	switch {
+	case c.root == nil:
+		return errRemoved
+	case c.running != nil:
+		return errRunning
+	}
+	e, err := c.emit(p)
+	if err != nil {
+		return fmt.Errorf("start %s: %w", c.config.Name, err)
+	}
+	c.take(e)
+	err = c.start(h, e)
+	c.fresh = false
+	if err != nil {
+		c.running = nil
+		c.postStop()
+		return fmt.Errorf("start %s: %w", c.config.Name, err)
+	}
+	return nil
+}
+
+// take makes e the configuration in force.
+func (c *Container) take(e emission) { c.lines, c.conf, c.file = e.lines, e.conf, e.hook }
+
+// start goes through the stages in liblxc's order (start.c, lxc_setup).
+func (c *Container) start(h target.Host, e emission) error {
+	if c.hooks("pre-start") {
+		if err := c.hook(c.space()).prepare(); err != nil {
+			return fmt.Errorf("lxc.hook.pre-start: %w", err)
+		}
+	}
+	s := c.space()
+	if err := c.mountDev(s); err != nil {
+		return err
+	}
+	m := mounter{space: s, host: h.Root, made: e.made}
+	for _, entry := range c.conf.Mounts {
+		if err := m.mount(entry); err != nil {
+			return fmt.Errorf("lxc.mount.entry: %w", err)
+		}
+	}
+	c.running = &view{space: s, conf: &c.conf, cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
+	if c.hooks("mount") || c.hooks("start-host") {
+		hook := c.hook(s)
+		hook.cacheKey = c.cacheKey(h)
+		if err := hook.apply(); err != nil {
+			return fmt.Errorf("lxc.hook: %w", err)
+		}
+	}
+	return nil
+}
+
+// mountDev mounts the fresh /dev. LXC makes the folder where the image has none.
+func (c *Container) mountDev(s *space) error {
+	if _, err := c.root.Entry("/dev"); err != nil && !c.readOnly {
+		if err := c.root.Mkdir("/dev", 0o755); err != nil {
+			return fmt.Errorf("mkdir /dev: %w", err)
+		}
+	}
+	dev := c.sim.dev.Clone()
+	top, err := dev.Entry("/")
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	s.add(&mount{target: "/dev", src: entry{top}, fstype: "tmpfs", own: true})
+	return nil
+}
+
+// space returns the container's root with nothing mounted on it.
+func (c *Container) space() *space {
+	var flags []string
+	if c.readOnly {
+		flags = []string{"ro"}
+	}
+	return newSpace(c.root, flags)
+}
+
+func (c *Container) hooks(name string) bool { return len(c.conf.Hooks[name]) > 0 }
+
+func (c *Container) hook(s *space) *hooked {
+	uid, _ := inside(c.conf.UIDs, c.file.Owner.UID)
+	return &hooked{s: s, file: c.file, journal: c.journal, uid: uid, dirs: map[string]folder{}, caches: &c.sim.caches}
+}
+
+// groups are those of the first process. liblxc before 7.0 sets none where it
+// made a user namespace (start.c, do_start).
+func (c *Container) groups() []uint32 {
+	if len(c.conf.UIDs) > 0 {
+		return nil
+	}
+	return c.conf.Groups
+}
+
+// Observe is part of target.Container.
+func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
+	if c.running == nil {
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+	}
+	return observe.Look(c.running, r), nil
+}
+
+// Stop is part of target.Container.
+func (c *Container) Stop(context.Context) error {
+	if c.running == nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+	}
+	c.running = nil
+	return c.postStop()
+}
+
+// postStop is what liblxc's monitor has done after every end of a container.
+func (c *Container) postStop() error {
+	if !c.hooks("post-stop") {
+		return nil
+	}
+	return c.hook(c.space()).finish()
+}
+
+// Crash is part of target.Container: the mounts are gone with the kernel, and
+// what was made in the root stays.
+func (c *Container) Crash(context.Context) error {
+	if c.running == nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+	}
+	c.running = nil
+	return nil
+}
+
+// Running is part of target.Container.
+func (c *Container) Running() bool { return c.running != nil }
+
+// Configuration is part of target.Container.
+func (c *Container) Configuration() string {
+	if len(c.lines) == 0 {
+		return ""
+	}
+	return strings.Join(c.lines, "\n") + "\n"
+}
+
+// Remove is part of target.Container.
+func (c *Container) Remove(context.Context) error {
+	c.running, c.root = nil, nil
+	return nil
+}

@@ -1,0 +1,72 @@
+// Package sim is the target that makes containers in memory: it carries out a
+// plan as liblxc and cdi-hook would, on a copy of the image's tree, and lets
+// package observe look at the result. It needs no privilege and changes nothing.
+//
+// It is right only if it agrees with the real thing. So it starts from the same
+// configuration text that target/lxc hands to liblxc, and what liblxc does
+// oddly (flags that are lost, groups that are not set) it does as oddly; see
+// package liblxc. A test in target/lxc compares the two.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"gpurig/fakehw/tree"
+	"gpurig/runner/image"
+	"gpurig/runner/target"
+)
+
+// A Sim is the simulated target. It is safe for use by several goroutines; each
+// of its containers belongs to one at a time.
+type Sim struct {
+	images *image.Set
+	dev    *tree.Tree // what a fresh /dev has
+	caches caches
+}
+
+var _ target.Target = (*Sim)(nil)
+
+// New returns a target that starts containers from images; nil: the machine's.
+func New(images *image.Set) (*Sim, error) {
+	if images == nil {
+		images = image.NewSet(nil)
+	}
+	dev, err := freshDev()
+	if err != nil {
+		return nil, fmt.Errorf("target sim: %w", err)
+	}
+	return &Sim{images: images, dev: dev, caches: caches{m: map[string]builtCache{}}}, nil
+}
+
+// Name is part of target.Target.
+func (s *Sim) Name() string { return "sim" }
+
+// Can is part of target.Target. Only an unknown image is refused, as an error of
+// the scenario: everything can be simulated.
+func (s *Sim) Can(_ context.Context, c target.Config) error {
+	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
+		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
+	}
+	_, err := s.images.Image(c.Image)
+	return err
+}
+
+// Create is part of target.Target.
+func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, error) {
+	if err := s.Can(ctx, c); err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	img, err := s.images.Image(c.Image)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	return &Container{
+		sim: s, config: c, image: img, root: img.Tree.Clone(), readOnly: img.ReadOnly, fresh: true,
+		journal: &journal{links: map[string]string{}, musl: map[string]pathFile{}},
+	}, nil
+}
+
+// Close is part of target.Target: nothing is shared.
+func (s *Sim) Close(context.Context) error { return nil }

@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/tree"
+)
+
+// A source is one inode that can be walked from: of a tree in memory, or of any
+// host.Root. It follows no link.
+type source interface {
+	info() host.Info
+	child(name string) (source, bool)
+	names() []string
+	readlink() string
+	head(n int) ([]byte, error) // n < 0: all
+}
+
+// entry is an inode of a tree.
+type entry struct{ e *tree.Entry }
+
+func (s entry) info() host.Info { return s.e.Info }
+
+func (s entry) child(name string) (source, bool) {
+	c := s.e.Children[name]
+	return entry{c}, c != nil
+}
+
+func (s entry) names() []string { return slices.Sorted(maps.Keys(s.e.Children)) }
+
+func (s entry) readlink() string { return s.e.Target }
+
+func (s entry) head(n int) ([]byte, error) {
+	if n < 0 || n > len(s.e.Data) {
+		n = len(s.e.Data)
+	}
+	return s.e.Data[:n:n], nil
+}
+
+// rooted is a path of a host.Root that is no tree: the machine itself.
+type rooted struct {
+	r  host.Root
+	p  string // has no link on its way
+	st host.Info
+}
+
+func (s rooted) info() host.Info { return s.st }
+
+func (s rooted) child(name string) (source, bool) {
+	p := path.Join(s.p, name)
+	st, err := s.r.Lstat(p)
+	return rooted{s.r, p, st}, err == nil
+}
+
+func (s rooted) names() []string {
+	names, err := s.r.ReadDir(s.p)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+func (s rooted) readlink() string {
+	target, err := s.r.Readlink(s.p)
+	if err != nil {
+		return ""
+	}
+	return target
+}
+
+func (s rooted) head(n int) ([]byte, error) {
+	data, err := s.r.ReadFile(s.p)
+	if n >= 0 && n < len(data) {
+		data = data[:n]
+	}
+	return data, err
+}
+
+// open finds p on a host, links followed as mount(2) does with its source.
+func open(r host.Root, p string) (source, error) {
+	t, isTree := r.(*tree.Tree)
+	if isTree {
+		if e, err := t.Entry(p); err == nil && !e.IsLink() {
+			return entry{e}, nil // the common case
+		}
+	}
+	real, err := host.Resolve(r, p)
+	if err != nil {
+		return nil, err
+	}
+	if isTree {
+		e, err := t.Entry(real)
+		if err != nil {
+			return nil, err
+		}
+		return entry{e}, nil
+	}
+	st, err := r.Lstat(real)
+	if err != nil {
+		return nil, err
+	}
+	return rooted{r, real, st}, nil
+}
+
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

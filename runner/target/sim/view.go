@@ -1,0 +1,119 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpurig/core/host"
+	"gpurig/runner/observe"
+	"gpurig/runner/target/liblxc"
+)
+
+// A view is a running container as its first process sees it.
+type view struct {
+	*space
+	conf   *liblxc.Conf
+	cgroup liblxc.Cgroup
+	groups []uint32
+}
+
+var _ observe.View = (*view)(nil)
+
+// info maps the owner of what lies on via. The container's own file systems
+// hold its own ids; everything else comes from the host.
+func (v *view) info(at source, via *mount) host.Info {
+	i := at.info()
+	if !via.own {
+		i.UID, _ = inside(v.conf.UIDs, i.UID)
+		i.GID, _ = inside(v.conf.GIDs, i.GID)
+	}
+	return i
+}
+
+// Lstat is part of host.Root.
+func (v *view) Lstat(p string) (host.Info, error) {
+	_, at, via, err := v.find("lstat", p, false)
+	if err != nil {
+		return host.Info{}, err
+	}
+	return v.info(at, via), nil
+}
+
+// OpenNode is part of observe.View. It asks in the kernel's order: the mount,
+// owner and mode, the device cgroup; no driver answers in the end.
+func (v *view) OpenNode(p string) syscall.Errno {
+	_, at, via, err := v.find("open", p, true)
+	if err != nil {
+		return syscall.ENOENT
+	}
+	i := at.info()
+	switch {
+	case !i.IsDevice():
+		return syscall.ENODEV
+	case slices.Contains(via.flags, "nodev"):
+		return syscall.EACCES
+	case !v.mayReadWrite(i, via):
+		return syscall.EACCES
+	case !v.cgroup.Permits(i.DeviceType(), i.Num, "rw"):
+		return syscall.EPERM
+	}
+	return syscall.ENXIO
+}
+
+// mayReadWrite is the kernel's answer for the container's root. Its
+// CAP_DAC_OVERRIDE counts only for inodes whose owner and group both have an id
+// in the container (privileged_wrt_inode_uidgid); for others it is as anybody.
+func (v *view) mayReadWrite(i host.Info, via *mount) bool {
+	if via.own {
+		return true
+	}
+	uid, uok := inside(v.conf.UIDs, i.UID)
+	gid, gok := inside(v.conf.GIDs, i.GID)
+	if uok && gok {
+		return true
+	}
+	bits := uint32(i.Mode.Perm())
+	switch {
+	case uok && uid == 0:
+		bits >>= 6
+	case gok && (gid == 0 || slices.Contains(v.groups, gid)):
+		bits >>= 3
+	}
+	return bits&6 == 6
+}
+
+// Mounts is part of observe.View.
+func (v *view) Mounts() ([]observe.MountLine, error) {
+	out := make([]observe.MountLine, 0, len(v.mounts))
+	for _, m := range v.mounts {
+		out = append(out, observe.MountLine{Target: m.target, Type: m.fstype, Options: m.options()})
+	}
+	return out, nil
+}
+
+// options are the flags as mountinfo writes them.
+func (m *mount) options() []string {
+	if slices.Contains(m.flags, "ro") {
+		return m.flags
+	}
+	return append([]string{"rw"}, m.flags...)
+}
+
+// Environ is part of observe.View. A later line for one name replaces an earlier.
+func (v *view) Environ() ([]string, error) {
+	out := []string{"container=lxc", "PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
+	for _, v := range v.conf.Env {
+		name, _, _ := strings.Cut(v, "=")
+		at := slices.IndexFunc(out, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		if at < 0 {
+			out = append(out, v)
+			continue
+		}
+		out[at] = v
+	}
+	return out, nil
+}
+
+// Groups is part of observe.View.
+func (v *view) Groups() ([]uint32, error) { return v.groups, nil }
