@@ -355,6 +355,9 @@ func (t *Tree) Sum() string {
 	_ = t.Walk(func(p string, e *Entry) error {
 		fmt.Fprintf(h, "%q %o %d %d %s %q %d\n", p, uint32(e.Mode), e.UID, e.GID, e.Num, e.Target, len(e.Data))
 		h.Write(e.Data)
+		if e.Mode.IsRegular() && e.Size != int64(len(e.Data)) {
+			fmt.Fprintf(h, "size %d\n", e.Size) // as attributes of sysfs have it
+		}
 		return nil
 	})
 	return hex.EncodeToString(h.Sum(nil))
