@@ -1,0 +1,312 @@
+package lxc
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/core/device"
+	"gpurig/core/hookspec"
+	"gpurig/core/plan"
+	"gpurig/core/refuse"
+)
+
+// options checks the options, and fills in what they leave open.
+func (e *emitter) options(p plan.Plan) {
+	o := &e.opts
+	if o.LXCVersion != "" {
+		major, _, _ := strings.Cut(o.LXCVersion, ".")
+		v, err := strconv.Atoi(major)
+		if err != nil || v < 1 {
+			e.refuse(ReasonOption, "LXC version", "%s is not a version, such as 5.0.2", cut(o.LXCVersion))
+		}
+		e.version = v
+	}
+	if o.Cgroup == "" {
+		o.Cgroup = "both"
+		if e.version >= 7 {
+			o.Cgroup = "v2"
+		}
+	}
+	switch {
+	case o.Cgroup != "v1" && o.Cgroup != "v2" && o.Cgroup != "both":
+		e.refuse(ReasonOption, "cgroup", "%s: want v1, v2 or both", cut(o.Cgroup))
+	case o.Cgroup != "v2" && e.version >= 7:
+		e.refuse(ReasonOption, "cgroup", "LXC %s has no keys for cgroup v1 any more", o.LXCVersion)
+	}
+	if o.ApplyIn == "" {
+		o.ApplyIn = "start-host"
+	}
+	if o.ApplyIn != "start-host" && o.ApplyIn != "mount" {
+		e.refuse(ReasonOption, "hook", "%s: want start-host or mount", cut(o.ApplyIn))
+	}
+	o.Container = cmp.Or(o.Container, "container")
+	own := slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Own })
+	e.dir("host root", o.HostRoot, false)
+	e.dir("nodes directory", o.NodesDir, own)
+}
+
+// dir checks a directory of the host.
+func (e *emitter) dir(what, at string, needed bool) {
+	switch {
+	case at == "" && needed:
+		e.refuse(ReasonOption, what, "is not given, and the plan has nodes of the container's own")
+	case at != "" && (!path.IsAbs(at) || path.Clean(at) != at || at == "/"):
+		e.refuse(ReasonOption, what, "%s is not an absolute, clean path", cut(at))
+	}
+}
+
+// nodes writes a mount entry for each node, and lists those to be made.
+func (e *emitter) nodes(list []plan.Node) {
+	for _, n := range list {
+		source := e.opts.HostRoot + n.Source
+		if n.Own {
+			// The path below NodesDir is the node's own, so no two share a name.
+			source = e.opts.NodesDir + n.Path
+			e.make(n, source)
+		}
+		if !strings.HasPrefix(n.Path, "/dev/") || path.Clean(n.Path) != n.Path {
+			e.refuse(ReasonLine, n.Path, "is not a clean path below /dev")
+			continue
+		}
+		e.claim(n.Path, n.Path)
+		e.mount(source, n.Path, []string{"ro", "nosuid", "noexec", "bind", "create=file"})
+	}
+}
+
+func (e *emitter) make(n plan.Node, at string) {
+	uid, okUID := toHost(e.opts.IDMap, n.UID)
+	gid, okGID := toHost(e.opts.IDMap, n.GID)
+	if !okUID || !okGID {
+		e.refuse(ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID)
+		return
+	}
+	n.Path, n.UID, n.GID = at, uid, gid
+	n.Owners = slices.Clone(n.Owners)
+	e.config.Make = append(e.config.Make, n)
+}
+
+// toHost returns the host id of a container's id.
+func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
+	if len(maps) == 0 {
+		return id, true
+	}
+	for _, m := range maps {
+		if id >= m.Container && id-m.Container < m.Count {
+			return m.Host + (id - m.Container), true
+		}
+	}
+	return 0, false
+}
+
+// mounts writes the mount entries, and which mount points must be made.
+func (e *emitter) mounts(list []plan.Mount) {
+	type placed struct {
+		plan.Mount
+		real string
+	}
+	var all []placed
+	for _, m := range list {
+		if path.Clean(m.Target) != m.Target || !path.IsAbs(m.Target) || m.Target == "/" {
+			e.refuse(ReasonLine, m.Target, "is not an absolute, clean path")
+			continue
+		}
+		all = append(all, placed{m, e.resolve(m.Target)})
+	}
+	// Links of the image may have changed which lies below which.
+	slices.SortStableFunc(all, func(a, b placed) int {
+		return cmp.Compare(strings.Count(a.real, "/"), strings.Count(b.real, "/"))
+	})
+	var dirs []string
+	for _, m := range all {
+		e.claim(m.real, m.Target)
+		options := slices.Clone(m.Options)
+		if strings.HasPrefix(m.real, "/dev/") {
+			kind := "create=file"
+			if m.Dir {
+				kind = "create=dir"
+			}
+			options = append(options, kind)
+		} else if !insideOf(m.real, dirs) {
+			e.config.Hook.MountPoints = append(e.config.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
+		}
+		for _, o := range m.Options {
+			if !slices.Contains(known, o) {
+				e.refuse(ReasonLine, m.Target, "mount option %s is none that a plan may have", cut(o))
+			}
+		}
+		if m.Dir {
+			dirs = append(dirs, m.real)
+		}
+		e.mount(e.opts.HostRoot+m.Source, m.real, options)
+	}
+}
+
+// known are the options that may be written. liblxc finds words of its own
+// inside other words, so nothing else leaves here (A25).
+var known = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
+
+// insideOf reports whether at lies below one of dirs: what is mounted there is
+// the host's, and nothing can be made in it.
+func insideOf(at string, dirs []string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(at, d+"/") })
+}
+
+// cgroup writes one exact rule for each device number (A30).
+func (e *emitter) cgroup(list []plan.Node) {
+	rules := map[device.Num]string{}
+	for _, n := range list {
+		for _, c := range []string{"r", "w"} {
+			if strings.Contains(n.Permissions, c) && !strings.Contains(rules[n.Num], c) {
+				rules[n.Num] += c
+			}
+		}
+		if n.Type != device.Char || !n.Num.Known() {
+			e.refuse(ReasonLine, n.Path, "%s %s is not a character device with a number", n.Type, n.Num)
+		}
+	}
+	var nums []device.Num
+	for n := range rules {
+		nums = append(nums, n)
+	}
+	slices.SortFunc(nums, func(a, b device.Num) int {
+		return cmp.Or(cmp.Compare(a.Major, b.Major), cmp.Compare(a.Minor, b.Minor))
+	})
+	for _, key := range cgroupKeys(e.opts.Cgroup) {
+		for _, n := range nums {
+			permissions := rules[n]
+			if permissions == "wr" {
+				permissions = "rw"
+			}
+			e.line(key+".devices.allow", fmt.Sprintf("c %d:%d %s", n.Major, n.Minor, permissions))
+		}
+	}
+}
+
+func cgroupKeys(version string) []string {
+	switch version {
+	case "v1":
+		return []string{"lxc.cgroup"}
+	case "v2":
+		return []string{"lxc.cgroup2"}
+	}
+	return []string{"lxc.cgroup", "lxc.cgroup2"}
+}
+
+// DeviceBase returns the lines that a container's own configuration needs before
+// those of Emit: all devices denied, then those that every container has.
+// cgroup is "v1", "v2" or "both".
+func DeviceBase(cgroup string) []string {
+	var out []string
+	for _, key := range cgroupKeys(cgroup) {
+		out = append(out, key+".devices.deny = a")
+		for _, rule := range []string{
+			"c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", // null zero full random urandom
+			"c 5:0 rwm", "c 5:1 rwm", "c 5:2 rwm", "c 136:* rwm", // tty console ptmx pts
+		} {
+			out = append(out, key+".devices.allow = "+rule)
+		}
+	}
+	return out
+}
+
+func (e *emitter) environment(list []plan.Var) {
+	key := "lxc.environment"
+	if e.version >= 7 {
+		// From 7 on this one reaches the container's processes and no hook.
+		key = "lxc.environment.runtime"
+	}
+	for _, v := range list {
+		if v.Name == "" || strings.ContainsAny(v.Name, "= \t") {
+			e.refuse(ReasonLine, key, "%s is no name of a variable", cut(v.Name))
+			continue
+		}
+		e.line(key, v.Name+"="+v.Value)
+	}
+}
+
+func (e *emitter) groups(list []uint32) {
+	if len(list) == 0 {
+		return
+	}
+	var ids []string
+	for _, g := range list {
+		ids = append(ids, strconv.FormatUint(uint64(g), 10))
+	}
+	value := strings.Join(ids, ",")
+	if e.version < 5 {
+		e.note("additionalGids", "additional groups "+value, "groups-need-newer-lxc",
+			"LXC %s has no lxc.init.groups; the container's root does not need the groups to open the nodes", e.opts.LXCVersion)
+		return
+	}
+	if len(e.opts.IDMap) > 0 {
+		e.note("additionalGids", "additional groups "+value, "groups-not-with-idmap",
+			"liblxc ignores lxc.init.groups in a container with an id map; the container's root does not need the groups to open nodes of its own")
+	}
+	e.line("lxc.init.groups", value)
+}
+
+// hook fills in the hook file and writes the lines that run cdi-hook, if there
+// is anything for it to do.
+func (e *emitter) hook(p plan.Plan) {
+	f := &e.config.Hook
+	f.Version, f.Container, f.Spec = hookspec.Version, e.opts.Container, e.opts.Spec
+	root, ok := toHost(e.opts.IDMap, 0)
+	if !ok {
+		e.refuse(ReasonUnmapped, "idmap", "the container's root has no counterpart on the host")
+	}
+	f.Owner = hookspec.Owner{UID: root, GID: root}
+	for _, l := range p.Links {
+		f.Links = append(f.Links, e.link(l))
+	}
+	for _, d := range p.LibraryDirs {
+		if real := e.resolve(d); !slices.Contains(f.LibraryDirs, real) {
+			f.LibraryDirs = append(f.LibraryDirs, real)
+		}
+	}
+	for _, m := range p.Modes {
+		f.Modes = append(f.Modes, hookspec.Mode{Path: m.Path, Mode: m.Mode})
+	}
+	slices.SortFunc(f.MountPoints, func(a, b hookspec.MountPoint) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(f.Links, func(a, b hookspec.Link) int { return cmp.Compare(a.Path, b.Path) })
+	if err := f.Validate(); err != nil {
+		e.refusals = append(e.refusals, refuse.New(ReasonHookFile, "", "cdi-hook would not take the file").WithErr(err))
+		return
+	}
+	apply := len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0
+	if !apply && len(f.MountPoints) == 0 {
+		return
+	}
+	for _, arg := range []struct{ name, value string }{{"hook path", e.opts.HookPath}, {"hook file", e.opts.HookFile}} {
+		if !plain(arg.value) || !path.IsAbs(arg.value) || path.Clean(arg.value) != arg.value {
+			e.refuse(ReasonOption, arg.name, "%s: want an absolute, clean path of letters, digits and /._- (liblxc gives it to a shell)", cut(arg.value))
+		}
+	}
+	command := e.opts.HookPath + " " + e.opts.HookFile
+	e.line("lxc.hook.version", "1")
+	if len(f.MountPoints) > 0 {
+		e.line("lxc.hook.pre-start", command)
+	}
+	if apply {
+		e.line("lxc.hook."+e.opts.ApplyIn, command)
+	}
+	e.line("lxc.hook.post-stop", command)
+}
+
+// link places a link where its directory really is in the image, and counts its
+// target from there.
+func (e *emitter) link(l plan.Link) hookspec.Link {
+	real := e.resolve(l.Path)
+	if real == l.Path {
+		return hookspec.Link{Path: l.Path, Target: l.Target}
+	}
+	target, err := filepath.Rel(path.Dir(real), path.Join(path.Dir(l.Path), l.Target))
+	if err != nil { // both are absolute: cannot happen
+		e.refuse(ReasonResolve, l.Path, "%v", err)
+	}
+	return hookspec.Link{Path: real, Target: target}
+}

@@ -1,0 +1,189 @@
+// Package lxc writes a plan as configuration of liblxc: lxc.mount.entry,
+// lxc.cgroup.devices and lxc.cgroup2.devices, lxc.environment, lxc.init.groups,
+// and hooks that run cdi-hook.
+//
+// # What the lines need of the rest
+//
+// The container's own configuration brings the root file system
+// (lxc.rootfs.path = dir:…, since cdi-hook makes mount points before the start)
+// and denies all devices first (lxc.cgroup2.devices.deny = a); without that, the
+// allow lines here restrict nothing. DeviceBase returns such lines. The lines
+// set lxc.autodev = 1: /dev is then a tmpfs of liblxc's own, so that create=
+// cannot follow a link of the image; everywhere else it could, so every other
+// mount point is made by cdi-hook (Config.Hook.MountPoints).
+//
+// # What the hook is run as
+//
+//	lxc.hook.pre-start    makes the mount points; LXC_ROOTFS_PATH is the root
+//	lxc.hook.start-host   links, library cache, modes; LXC_PID is the container
+//	lxc.hook.post-stop    takes away mount points that are left empty
+//
+// each as "HookPath HookFile" and nothing else: liblxc runs hooks through a
+// shell, so both may have letters, digits and "/._-" only. Instead of start-host
+// lxc.hook.mount can be asked for, which liblxc runs with the container's
+// environment.
+//
+// # What liblxc does with the lines
+//
+// Seen with liblxc 5.0.2, as root, on cgroup v1 and v2, privileged and idmapped:
+//
+//   - Device nodes are bound read-only. That does not keep anybody from writing
+//     to the device, and it keeps a privileged container's root from changing
+//     mode and owner of the host's own node, which it otherwise can.
+//   - A target with a link anywhere in it is refused and the start fails ("was a
+//     symbolic link"), even when the link stays inside the root: Options.Resolve
+//     gives the real directories of the image.
+//   - A missing target fails the start. "optional" would hide that and is never
+//     written.
+//   - Without rprivate a mount stays a slave of the host's: what the host mounts
+//     below it later appears in the container.
+//   - "bind" of a directory leaves out what is mounted below it. "rbind" brings
+//     it, writable, whatever "ro" says; it is never written.
+//   - Both device keys may stand together: each cgroup version reads its own.
+//     Opening a node that is permitted and has no driver gives ENXIO, one that
+//     is not EPERM.
+//   - lxc.init.groups takes group ids with commas, no spaces. In a container
+//     with an id map liblxc ignores the key: Config.Notes says so.
+package lxc
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"gpurig/core/hookspec"
+	"gpurig/core/plan"
+	"gpurig/core/refuse"
+)
+
+// Options adjust Emit. The zero value suits a plan without links or mounts
+// (nothing for a hook to do) on either cgroup version.
+type Options struct {
+	// Cgroup is "v1", "v2" or "both"; empty: "both", or "v2" from LXC 7 on.
+	Cgroup string
+	// IDMap is the container's; empty: none.
+	IDMap []plan.IDMap
+	// HostRoot is put before every source; empty on a real machine.
+	HostRoot string
+	// NodesDir is where Config.Make is made. It must be on a file system that is
+	// not mounted nodev. Needed when the plan has nodes of the container's own.
+	NodesDir string
+	// HookPath is where cdi-hook is, HookFile where Config.Hook is going to be
+	// written. Needed when the hook has anything to do.
+	HookPath, HookFile string
+	// ApplyIn is the hook in which links are made: "start-host" (empty) or "mount".
+	ApplyIn string
+	// Container names the container in the hook file; empty: "container".
+	Container string
+	// Spec is the digest of the CDI Spec (SHA-256, hex), for the hook file.
+	Spec string
+	// LXCVersion is that of liblxc, "5.0.2"; empty: between 5 and 6.
+	LXCVersion string
+	// Resolve returns a container path with the links of its directories
+	// resolved inside the image's root; the last component is kept and need not
+	// exist. nil: the directories of the plan's targets are no links.
+	Resolve func(path string) (string, error)
+}
+
+// A Config is a plan in liblxc's words.
+type Config struct {
+	Lines []string      // "key = value", in order, without line breaks
+	Hook  hookspec.File // for Options.HookFile
+	Make  []plan.Node   // nodes to be made: Path is where on the host, UID and GID are the host's
+	Notes []plan.Note   // what liblxc cannot be told, and why that is no loss
+}
+
+// Text returns the lines as a file.
+func (c Config) Text() string {
+	if len(c.Lines) == 0 {
+		return ""
+	}
+	return strings.Join(c.Lines, "\n") + "\n"
+}
+
+// Why a plan cannot be written for liblxc.
+const (
+	ReasonOption   refuse.Reason = "bad-lxc-option"
+	ReasonLine     refuse.Reason = "line-not-exact"
+	ReasonLong     refuse.Reason = "line-too-long"
+	ReasonResolve  refuse.Reason = "target-not-resolved"
+	ReasonConflict refuse.Reason = "targets-in-conflict"
+	ReasonUnmapped refuse.Reason = "owner-not-mapped"
+	ReasonHookFile refuse.Reason = "hook-file"
+)
+
+// Reasons lists them.
+func Reasons() []refuse.Meaning {
+	return []refuse.Meaning{
+		{Reason: ReasonOption, Meaning: "An option of the LXC configuration cannot be used."},
+		{Reason: ReasonLine, Meaning: "A line of configuration would not be read as it is meant."},
+		{Reason: ReasonLong, Meaning: "A line of configuration is longer than liblxc reads."},
+		{Reason: ReasonResolve, Meaning: "A path of the container cannot be resolved inside its image."},
+		{Reason: ReasonConflict, Meaning: "Two mounts have the same target once links of the image are resolved."},
+		{Reason: ReasonUnmapped, Meaning: "The owner of a node is not in the container's id map."},
+		{Reason: ReasonHookFile, Meaning: "The hook file would not be read by cdi-hook."},
+	}
+}
+
+// Emit writes p for liblxc. It returns every refusal at once, joined, and never
+// a part of a configuration. p is not changed.
+func Emit(p plan.Plan, opts Options) (Config, error) {
+	e := &emitter{opts: opts, version: 5}
+	e.options(p)
+	if len(e.refusals) == 0 {
+		e.line("lxc.autodev", "1")
+		e.nodes(p.Nodes)
+		e.mounts(p.Mounts)
+		e.cgroup(p.Nodes)
+		e.environment(p.Env)
+		e.groups(p.Groups)
+		e.hook(p)
+	}
+	if len(e.refusals) > 0 {
+		return Config{}, refuse.Join(e.refusals...)
+	}
+	return e.config, nil
+}
+
+type emitter struct {
+	opts     Options
+	version  int // major version of liblxc
+	config   Config
+	refusals []*refuse.Error
+	targets  map[string]string // resolved target to target
+}
+
+func (e *emitter) refuse(r refuse.Reason, where, format string, args ...any) {
+	e.refusals = append(e.refusals, refuse.New(r, where, format, args...))
+}
+
+func (e *emitter) note(edit, what, reason, format string, args ...any) {
+	e.config.Notes = append(e.config.Notes, plan.Note{Edit: edit, What: what, Reason: reason, Detail: fmt.Sprintf(format, args...)})
+}
+
+// resolve returns where in the image a container path really is.
+func (e *emitter) resolve(at string) string {
+	if e.opts.Resolve == nil || strings.HasPrefix(at, "/dev/") {
+		return at // /dev is liblxc's tmpfs, without links of the image
+	}
+	real, err := e.opts.Resolve(at)
+	if err == nil && (!path.IsAbs(real) || path.Clean(real) != real || real == "/") {
+		err = fmt.Errorf("%q is not a clean path inside the container", real)
+	}
+	if err != nil {
+		e.refusals = append(e.refusals, refuse.New(ReasonResolve, at, "cannot be resolved inside the image").WithErr(err))
+		return at
+	}
+	return real
+}
+
+// claim refuses a target that another entry has already.
+func (e *emitter) claim(real, at string) {
+	if e.targets == nil {
+		e.targets = map[string]string{}
+	}
+	if other, taken := e.targets[real]; taken {
+		e.refuse(ReasonConflict, at, "is %q inside the image, as %q is", real, other)
+	}
+	e.targets[real] = at
+}
