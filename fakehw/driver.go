@@ -6,5 +6,5 @@ import (
 	"gpurig/fakehw/tree"
 )
 
-// installDriver adds NVIDIA's user space, and what the base system needs for it.
+// installDriver puts the user-space driver's files into t.
 func installDriver(t *tree.Tree, m host.Model) error { return driverfs.Install(t, m) }

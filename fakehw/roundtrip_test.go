@@ -1,0 +1,75 @@
+package fakehw_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpurig/core/host"
+	"gpurig/fakehw"
+	"gpurig/fakehw/profiles"
+)
+
+// library answers as the management library of a host model would.
+type library struct{ m host.Model }
+
+func (l library) CUDAVersion() (string, error) { return l.m.Driver.CUDA, nil }
+
+func (l library) Devices() ([]host.NVMLDevice, error) {
+	var out []host.NVMLDevice
+	for _, g := range l.m.NVIDIAGPUs() {
+		d := host.NVMLDevice{
+			Index: g.Index, Minor: g.Minor, UUID: g.UUID, Name: g.Name, MemoryMiB: g.MemoryMiB,
+			ComputeCap: g.ComputeCap, VBIOS: g.VBIOS, MIG: g.MIG,
+		}
+		if g.PCI != nil {
+			d.PCI = &g.PCI.BDF
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// nvmlOf returns the library of a host; a host without driver has none.
+func nvmlOf(m host.Model) host.NVML {
+	if m.Driver == nil {
+		return nil
+	}
+	return library{m}
+}
+
+func load(t testing.TB, name string) host.Model {
+	t.Helper()
+	p, err := profiles.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// sameAfterDiscovery builds m and reads it back.
+func sameAfterDiscovery(t *testing.T, m host.Model) {
+	t.Helper()
+	tree, err := fakehw.Build(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := host.Discover(tree, nvmlOf(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(m, got); diff != "" {
+		t.Errorf("Discover(Build(m)) is not m (-model +discovered):\n%s", diff)
+	}
+}
+
+// The property that keeps the fake and the reader honest.
+func TestDiscoverOfBuildEqualsTheModel(t *testing.T) {
+	for _, name := range profiles.Names() {
+		t.Run(name, func(t *testing.T) { sameAfterDiscovery(t, load(t, name)) })
+	}
+}
