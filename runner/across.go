@@ -1,0 +1,55 @@
+package runner
+
+import (
+	"cmp"
+	"fmt"
+
+	"gpurig/reports"
+	"gpurig/runner/observe"
+	"gpurig/runner/verdict"
+)
+
+// compare compares what was seen of one variant on two targets, moment by
+// moment. Each difference is a finding on b, whose verdict follows. What did
+// not run to its end is not compared.
+func compare(a, b *played) {
+	for _, r := range []*reports.Result{&a.result, &b.result} {
+		if r.Verdict == reports.Skip || r.Verdict == reports.Broken {
+			return
+		}
+	}
+	before := len(b.result.Findings)
+	add := func(l look, what, want, got string) {
+		b.result.Findings = append(b.result.Findings, reports.Finding{
+			Station: string(verdict.Across), Container: l.container, Step: l.step, What: what,
+			Want: want + " on " + a.result.Target, Got: got + " on " + b.result.Target,
+			Next: "One of the targets is not like a real container: gpurig explain --target prints the path of each.",
+		})
+	}
+	for i := range min(len(a.looks), len(b.looks)) {
+		x, y := a.looks[i], b.looks[i]
+		switch {
+		case (x.err == "") != (y.err == ""):
+			add(y, "refusal", cmp.Or(x.err, "none"), cmp.Or(y.err, "none"))
+		case (x.seen == nil) != (y.seen == nil):
+			add(y, "container", running(x.seen), running(y.seen))
+		case x.seen != nil:
+			for _, d := range observe.Diff(*x.seen, *y.seen) {
+				add(y, d.Part+" "+d.What, cmp.Or(d.A, "nothing"), cmp.Or(d.B, "nothing"))
+			}
+		}
+	}
+	if len(a.looks) != len(b.looks) {
+		add(look{}, "moments that were judged", fmt.Sprint(len(a.looks)), fmt.Sprint(len(b.looks)))
+	}
+	if len(b.result.Findings) > before {
+		b.result.Verdict = reports.Fail
+	}
+}
+
+func running(o *observe.Observation) string {
+	if o == nil {
+		return "not running"
+	}
+	return "running"
+}

@@ -1,0 +1,205 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"gpurig/core/cdi"
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/fakehw/tree"
+	"gpurig/runner/specgen"
+	"gpurig/runner/target"
+	"gpurig/scenarios"
+)
+
+// A machine is a fake host in one state. It never changes: a change makes
+// another machine. Machines are shared by all scenarios that reach the same
+// state, and so are their trees and Specs, which are only read.
+type machine struct {
+	id    string // names the state: equal ids, equal machines
+	model host.Model
+	files []specgen.FileChange
+
+	tree  func() (built, error)
+	disk  func() (onDisk, error) // Specs in the CDI directories
+	specs keep[string, *nvidia.Result]
+}
+
+type built struct {
+	tree *tree.Tree
+	sum  string
+}
+
+type onDisk struct {
+	sources  cdi.Specs
+	problems []cdi.Problem
+}
+
+func newMachine(id string, model host.Model, files []specgen.FileChange) *machine {
+	m := &machine{id: id, model: model, files: files}
+	m.tree = sync.OnceValues(func() (built, error) {
+		t, err := specgen.Request{Model: model, Changes: files}.Tree()
+		if err != nil {
+			return built{}, err
+		}
+		return built{t, t.Sum()}, nil
+	})
+	m.disk = sync.OnceValues(func() (onDisk, error) {
+		t, err := m.tree()
+		if err != nil {
+			return onDisk{}, err
+		}
+		sources, problems := cdi.ReadDirs(t.tree, cdi.DefaultDirs())
+		return onDisk{sources, problems}, nil
+	})
+	return m
+}
+
+// host returns the machine as targets see it.
+func (m *machine) host() (target.Host, error) {
+	t, err := m.tree()
+	if err != nil {
+		return target.Host{}, fmt.Errorf("host %s: %w", m.id, err)
+	}
+	return target.Host{Root: t.tree, Sum: t.sum}, nil
+}
+
+// generate returns the Spec of one of the generator's modes.
+func (m *machine) generate(ctx context.Context, source SpecSource, mode string) (*nvidia.Result, error) {
+	return m.specs.get(ctx, mode, func() (*nvidia.Result, error) {
+		opts := nvidia.Options{Mode: mode}
+		if u := m.model.Userspace; u != nil {
+			opts.DriverRoot = u.DriverRoot
+		}
+		return source.Generate(ctx, specgen.Request{Model: m.model, Changes: m.files, Options: opts})
+	})
+}
+
+// A keep remembers what was made for a key, errors too, except those of a
+// caller who gave up. The zero keep is ready.
+type keep[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]*kept[V]
+}
+
+type kept[V any] struct {
+	done chan struct{}
+	v    V
+	err  error
+}
+
+func (k *keep[K, V]) get(ctx context.Context, key K, make_ func() (V, error)) (V, error) {
+	for {
+		k.mu.Lock()
+		e, ok := k.made[key]
+		if !ok {
+			e = &kept[V]{done: make(chan struct{})}
+			if k.made == nil {
+				k.made = map[K]*kept[V]{}
+			}
+			k.made[key] = e
+		}
+		k.mu.Unlock()
+		if !ok {
+			e.err = errors.New("made by a goroutine that panicked")
+			func() {
+				defer close(e.done)
+				e.v, e.err = make_()
+			}()
+			if e.err != nil && ctx.Err() != nil {
+				k.mu.Lock()
+				delete(k.made, key)
+				k.mu.Unlock()
+			}
+			return e.v, e.err
+		}
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			var zero V
+			return zero, fmt.Errorf("wait: %w", context.Cause(ctx))
+		}
+		// Whoever made it may have given up, which is no answer for us.
+		if e.err == nil || ctx.Err() != nil || !errors.Is(e.err, context.Canceled) && !errors.Is(e.err, context.DeadlineExceeded) {
+			return e.v, e.err
+		}
+		k.mu.Lock()
+		if k.made[key] == e {
+			delete(k.made, key)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// A park has all machines of a run.
+type park struct {
+	hosts HostSource
+	all   keep[string, *machine]
+}
+
+// first returns the host of a scenario before its changes.
+func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, error) {
+	id := s.Host
+	if isFile(s.Host) {
+		id = s.File + ": " + s.Host
+	}
+	m, err := p.all.get(ctx, id, func() (*machine, error) {
+		model, err := p.hosts.Host(s.Host, s.File)
+		if err != nil {
+			return nil, fmt.Errorf("host %s: %w", s.Host, err)
+		}
+		return newMachine(id, model, nil), nil
+	})
+	if err == nil && s.Driver != "" {
+		m, err = p.change(ctx, m, scenarios.Change{Driver: s.Driver})
+	}
+	if err == nil && len(s.Specs) > 0 {
+		m, err = p.change(ctx, m, scenarios.Change{Files: s.Specs})
+	}
+	for _, c := range s.Changes {
+		if err == nil {
+			m, err = p.change(ctx, m, c)
+		}
+	}
+	return m, err
+}
+
+func isFile(name string) bool {
+	return strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".txtar")
+}
+
+// change returns the machine that m becomes by c.
+func (p *park) change(ctx context.Context, m *machine, c scenarios.Change) (*machine, error) {
+	data, err := json.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("change: %w", err)
+	}
+	return p.next(ctx, m, string(data), func() (host.Model, []specgen.FileChange, error) { return apply(m, c) })
+}
+
+// reboot returns the machine after a reboot: lazily made nodes are gone, and so
+// is what was changed below /run.
+func (p *park) reboot(ctx context.Context, m *machine) (*machine, error) {
+	return p.next(ctx, m, "reboot", func() (host.Model, []specgen.FileChange, error) {
+		return rebooted(m.model), outliveReboot(m.files), nil
+	})
+}
+
+func (p *park) next(ctx context.Context, m *machine, step string, do func() (host.Model, []specgen.FileChange, error)) (*machine, error) {
+	sum := sha256.Sum256([]byte(m.id + "\n" + step))
+	id := hex.EncodeToString(sum[:])
+	return p.all.get(ctx, id, func() (*machine, error) {
+		model, files, err := do()
+		if err != nil {
+			return nil, err
+		}
+		return newMachine(id, model, files), nil
+	})
+}

@@ -1,0 +1,125 @@
+// Package runner walks the one path: for each variant of a scenario, on each
+// target, it takes a host through its changes, makes CDI Specs and plans as the
+// product under test does, has the target start containers, looks into them and
+// hands the evidence to package verdict.
+//
+// Everything on the way is kept as a value (see Trace). What a scenario may say
+// is package scenarios' affair, making containers a target's, judging package
+// verdict's; reports are written by package reports.
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/reports"
+	"gpurig/runner/specgen"
+	"gpurig/runner/target"
+	"gpurig/scenarios"
+)
+
+// A SpecSource makes the NVIDIA CDI Spec of a host; *specgen.Generator is one.
+// The Spec of an equal request is equal, and is not changed by who gets it.
+type SpecSource interface {
+	Generate(ctx context.Context, r specgen.Request) (*nvidia.Result, error)
+}
+
+// A HostSource knows hosts by the names that scenarios use.
+type HostSource interface {
+	// Host returns the model of a profile. The file is that of the scenario,
+	// beside which a path is meant.
+	Host(name, scenarioFile string) (host.Model, error)
+}
+
+// Options adjust a run. Targets, Specs and Hosts are required.
+type Options struct {
+	Targets []target.Target
+	Specs   SpecSource
+	Hosts   HostSource
+	Jobs    int           // scenarios at a time; zero: one for each processor
+	Shard   Shard         // zero: everything
+	Timeout time.Duration // of one scenario on one target; zero: two minutes
+	// Result is called with each result as it comes, from one goroutine at a
+	// time; nil: only the report has them.
+	Result func(reports.Result)
+	// Trace is called with the whole path of each result, likewise; nil: paths
+	// are not kept.
+	Trace func(Trace)
+}
+
+func (o Options) check() error {
+	switch {
+	case len(o.Targets) == 0:
+		return errors.New("no target to run on")
+	case o.Specs == nil || o.Hosts == nil:
+		return errors.New("a run needs a source of Specs and one of hosts")
+	}
+	return o.Shard.check()
+}
+
+func (o Options) jobs() int {
+	if o.Jobs > 0 {
+		return o.Jobs
+	}
+	return runtime.NumCPU()
+}
+
+func (o Options) timeout() time.Duration {
+	if o.Timeout > 0 {
+		return o.Timeout
+	}
+	return 2 * time.Minute
+}
+
+// A Shard is a part of all variants: number K of N, from 1. The zero Shard is
+// everything.
+type Shard struct{ K, N int }
+
+// ParseShard reads "2/5". The error says what is wrong with it.
+func ParseShard(s string) (Shard, error) {
+	k, n, ok := strings.Cut(s, "/")
+	a, err1 := strconv.Atoi(k)
+	b, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil || b == 0 {
+		return Shard{}, fmt.Errorf("shard %q: want K/N, such as 2/5", s)
+	}
+	sh := Shard{a, b}
+	return sh, sh.check()
+}
+
+func (s Shard) check() error {
+	if s == (Shard{}) || s.K >= 1 && s.K <= s.N {
+		return nil
+	}
+	return fmt.Errorf("shard %d/%d: the first number is 1 to %d", s.K, s.N, max(s.N, 1))
+}
+
+// String returns "2/5", or "" for everything.
+func (s Shard) String() string {
+	if s == (Shard{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d", s.K, s.N)
+}
+
+// Of returns the variants of this shard. Each variant is in exactly one shard
+// of the same N, and neighbours, which cost alike, are in different ones.
+func (s Shard) Of(all []scenarios.Variant) []scenarios.Variant {
+	if s == (Shard{}) {
+		return all
+	}
+	var out []scenarios.Variant
+	for i, v := range all {
+		if i%s.N == s.K-1 {
+			out = append(out, v)
+		}
+	}
+	return out
+}

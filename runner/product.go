@@ -1,0 +1,326 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"gpurig/core/cdi"
+	"gpurig/core/cdi/amd"
+	"gpurig/core/plan"
+	"gpurig/core/refuse"
+	"gpurig/core/request"
+	"gpurig/core/translate"
+	"gpurig/runner/verdict"
+	"gpurig/scenarios"
+
+	specs "tags.cncf.io/container-device-interface/specs-go"
+)
+
+// asked is what one container asks the product for.
+type asked struct {
+	devices    map[string]scenarios.Device
+	strict, vm bool
+	idmap      []plan.IDMap
+}
+
+// walked is how far the product came from there to a plan, and all that it made
+// on the way. err is its refusal, at where it came.
+type walked struct {
+	sources  []cdi.Source
+	names    []string // of all devices in sources, sorted
+	warnings []verdict.Warning
+	edits    []cdi.Edits
+	owns     map[string][]string // device of the container to devices of the plan
+	plan     *plan.Plan
+	err      error
+	at       verdict.Station
+}
+
+// wish is one device: what it means on this host.
+type wish struct {
+	name string
+	req  request.Request
+	sel  request.Selection
+}
+
+// walk goes the product's way from the options to a plan. The error is no
+// refusal: the harness or the machine failed.
+func (e *engine) walk(ctx context.Context, m *machine, a asked) (walked, error) {
+	w := walked{plan: &plan.Plan{}}
+	disk, err := m.disk()
+	if err != nil {
+		return walked{}, fmt.Errorf("host: %w", err)
+	}
+	wishes := w.wishes(m, a, disk)
+	if w.err != nil || len(wishes) == 0 {
+		return w.done(), nil
+	}
+	if err := e.gather(ctx, m, &w, wishes, disk); err != nil {
+		return walked{}, err
+	}
+	if w.err != nil {
+		return w.done(), nil
+	}
+	if err := w.resolve(m, wishes, disk); err != nil {
+		w.refused(verdict.Spec, err)
+		return w.done(), nil
+	}
+	t, err := m.tree()
+	if err != nil {
+		return walked{}, err
+	}
+	opts := translate.Options{IDMap: a.idmap, Strict: a.strict}
+	if u := m.model.Userspace; u != nil {
+		opts.DriverRoot = u.DriverRoot
+	}
+	edits := w.owners(wishes, &opts)
+	p, err := translate.Edits(t.tree, edits, opts)
+	if err != nil {
+		if len(refuse.As(err)) == 0 {
+			return walked{}, fmt.Errorf("plan: %w", err)
+		}
+		w.refused(verdict.Plan, err)
+		return w.done(), nil
+	}
+	w.plan = &p
+	return w, nil
+}
+
+func (w *walked) refused(at verdict.Station, err error) { w.err, w.at = err, at }
+
+// done drops the plan of what was refused.
+func (w *walked) done() walked {
+	if w.err != nil {
+		w.plan = nil
+	}
+	return *w
+}
+
+func (w *walked) warn(reason refuse.Reason, text string) {
+	w.warnings = append(w.warnings, verdict.Warning{Reason: string(reason), Text: text})
+}
+
+// wishes reads the options of all devices, in order of name, and finds what
+// they mean on the host.
+func (w *walked) wishes(m *machine, a asked, disk onDisk) []wish {
+	var out []wish
+	var refusals []*refuse.Error
+	for _, name := range slices.Sorted(maps.Keys(a.devices)) {
+		req, warnings, err := request.Parse(optionsOf(a.devices[name]), request.Context{VM: a.vm, Strict: a.strict})
+		var sel request.Selection
+		if err == nil {
+			sel, err = request.SelectFrom(req, m.model, disk.sources)
+		}
+		for _, x := range append(slices.Clip(warnings), sel.Warnings...) {
+			w.warn(x.Reason, name+": "+x.String())
+		}
+		for _, r := range refuse.As(err) {
+			c := *r
+			c.Where = joinWhere(name, c.Where)
+			refusals = append(refusals, &c)
+		}
+		out = append(out, wish{name, req, sel})
+	}
+	if len(refusals) > 0 {
+		w.refused(verdict.Plan, refuse.Join(refusals...))
+	}
+	return out
+}
+
+func joinWhere(device, where string) string {
+	if where == "" {
+		return device
+	}
+	return device + ": " + where
+}
+
+func optionsOf(d scenarios.Device) request.Options {
+	return request.Options{
+		GPUType: d.GPUType, ID: d.ID, PCI: d.PCI, VendorID: d.VendorID, ProductID: d.ProductID,
+		MIGGI: d.MIGGI, MIGCI: d.MIGCI, MIGUUID: d.MIGUUID, MDev: d.MDev, UID: d.UID, GID: d.GID, Mode: d.Mode,
+	}
+}
+
+// modes are the generator's modes by the kind of the Specs that they make.
+var modes = map[string]string{
+	"nvidia.com/gpu": "auto", "nvidia.com/mig": "auto", "nvidia.com/igpu": "auto",
+	"nvidia.com/imex-channel": "imex", "nvidia.com/nvswitch": "nvswitch", "nvidia.com/gds": "gds",
+	"nvidia.com/gdrcopy": "gdrcopy", "nvidia.com/mofed": "mofed", "nvidia.com/mig-caps": "mig-caps",
+	"management.nvidia.com/gpu": "management",
+}
+
+// gather collects the Specs on the host's disk and generates those of the kinds
+// that are asked for. A generator's refusal is a warning where a Spec on disk
+// has the kind, else it refuses the request.
+func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wish, disk onDisk) error {
+	w.sources = slices.Clip(disk.sources)
+	for _, p := range disk.problems {
+		w.warn(p.Reason, p.Path+": "+p.Msg)
+	}
+	integrated := slices.ContainsFunc(wishes, func(x wish) bool { return x.sel.Integrated })
+	done := map[string]bool{}
+	for _, x := range wishes {
+		for _, n := range x.sel.Names {
+			mode := modes[n.Kind()]
+			if mode == "auto" && integrated {
+				mode = "csv"
+			}
+			if n.Kind() == amd.Kind {
+				mode = amd.Kind
+			}
+			if mode == "" || done[mode] {
+				continue
+			}
+			done[mode] = true
+			spec, err := e.spec(ctx, m, w, mode)
+			switch {
+			case err != nil && len(refuse.As(err)) == 0:
+				return err
+			case err != nil && slices.ContainsFunc(disk.sources, func(s cdi.Source) bool { return s.Spec.Kind == n.Kind() }):
+				for _, r := range refuse.As(err) {
+					w.warn(r.Reason, r.Error())
+				}
+			case err != nil:
+				w.refused(verdict.Spec, err)
+			case spec != nil:
+				w.sources = append(w.sources, cdi.FromHost(spec))
+			}
+		}
+	}
+	for _, s := range w.sources {
+		for _, d := range s.Spec.Devices {
+			w.names = append(w.names, s.Spec.Kind+"="+d.Name)
+		}
+	}
+	slices.Sort(w.names)
+	w.names = slices.Compact(w.names)
+	return nil
+}
+
+// spec makes one Spec of the host.
+func (e *engine) spec(ctx context.Context, m *machine, w *walked, mode string) (*specs.Spec, error) {
+	if mode == amd.Kind {
+		t, err := m.tree()
+		if err != nil {
+			return nil, err
+		}
+		return amd.Generate(t.tree, m.model)
+	}
+	r, err := m.generate(ctx, e.opts.Specs, mode)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range r.Warnings {
+		w.warn(x.Reason, x.String())
+	}
+	return r.Spec, nil
+}
+
+// resolve finds the container edits of all wishes: CDI devices in the Specs,
+// other GPUs by their nodes.
+func (w *walked) resolve(m *machine, wishes []wish, disk onDisk) error {
+	var names []cdi.Name
+	for _, x := range wishes {
+		names = append(names, x.sel.Names...)
+	}
+	found := map[cdi.Name]string{}
+	if len(names) > 0 {
+		r, err := cdi.ResolveAll(w.sources, names)
+		if err != nil {
+			return cdi.Explain(err, cdi.DefaultDirs(), disk.problems)
+		}
+		w.edits = r.Edits
+		for _, d := range r.Devices {
+			found[d.Asked] = d.Name.String()
+		}
+		for _, d := range r.Merged {
+			found[d.Asked] = d.As.String()
+		}
+	}
+	w.owns = map[string][]string{}
+	done := map[int]bool{}
+	for _, x := range wishes {
+		for _, n := range x.sel.Names {
+			w.owns[x.name] = append(w.owns[x.name], found[n])
+		}
+		for _, i := range x.sel.GPUs {
+			g := m.model.GPUs[i]
+			w.owns[x.name] = append(w.owns[x.name], cdi.GPUName(g))
+			if !done[i] {
+				done[i] = true
+				w.edits = append(w.edits, cdi.NodeEdits(m.model, g))
+			}
+		}
+	}
+	return nil
+}
+
+// without is what is left of w when one device of the container leaves: the
+// plan as it was made, not a new one, since the host may have moved on.
+func (w walked) without(device string) walked {
+	left := w
+	left.owns = maps.Clone(w.owns)
+	delete(left.owns, device)
+	p := *w.plan
+	for _, name := range w.owns[device] {
+		kept := false
+		for _, others := range left.owns {
+			kept = kept || slices.Contains(others, name)
+		}
+		if !kept {
+			p = translate.Without(p, name)
+		}
+	}
+	left.plan = &p
+	return left
+}
+
+// owners puts the wishes for owner and mode where they belong. Where all
+// devices want the same, every node has it; else each device's own nodes have
+// what it wants, and shared nodes stay as they are.
+func (w *walked) owners(wishes []wish, opts *translate.Options) []cdi.Edits {
+	first := wishes[0].req
+	if !slices.ContainsFunc(wishes, func(x wish) bool { return !sameOwner(x.req, first) }) {
+		opts.UID, opts.GID, opts.Mode = first.UID, first.GID, first.Mode
+		return w.edits
+	}
+	out := slices.Clone(w.edits)
+	for i, e := range out {
+		for _, x := range wishes {
+			if slices.Contains(w.owns[x.name], e.Device) {
+				out[i].Edits = owned(e.Edits, x.req)
+			}
+		}
+	}
+	return out
+}
+
+func sameOwner(a, b request.Request) bool {
+	return same(a.UID, b.UID) && same(a.GID, b.GID) && same(a.Mode, b.Mode)
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == nil && b == nil || a != nil && b != nil && *a == *b
+}
+
+// owned returns a copy of edits whose nodes have the owner and mode of req.
+func owned(edits *specs.ContainerEdits, req request.Request) *specs.ContainerEdits {
+	c := *edits
+	c.DeviceNodes = make([]*specs.DeviceNode, len(edits.DeviceNodes))
+	for i, n := range edits.DeviceNodes {
+		d := *n
+		if req.UID != nil {
+			d.UID = req.UID
+		}
+		if req.GID != nil {
+			d.GID = req.GID
+		}
+		if req.Mode != nil {
+			d.FileMode = req.Mode
+		}
+		c.DeviceNodes[i] = &d
+	}
+	return &c
+}

@@ -1,0 +1,193 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"gpurig/reports"
+	"gpurig/runner/observe"
+	"gpurig/runner/specgen"
+	"gpurig/runner/target"
+	"gpurig/scenarios"
+)
+
+// An engine is what all sessions of a run share.
+type engine struct {
+	opts Options
+	park *park
+	asks observe.Request // of the variant at hand
+}
+
+// A Runner runs variants. Hosts, trees and Specs are made once and kept for its
+// life; its methods may be called from several goroutines.
+type Runner struct {
+	opts Options
+	park *park
+}
+
+// New returns a runner, or what is wrong with opts.
+func New(opts Options) (*Runner, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	return &Runner{opts: opts, park: &park{hosts: opts.Hosts}}, nil
+}
+
+// Run runs the variants of the shard on all targets and returns the results,
+// sorted, totals and completeness filled in; who ran it and where is for the
+// caller to add. When ctx ends, whatever was made is removed and the report is
+// not complete. The error is about opts alone.
+func Run(ctx context.Context, opts Options, variants []scenarios.Variant) (reports.Report, error) {
+	r, err := New(opts)
+	if err != nil {
+		return reports.Report{}, err
+	}
+	return r.Run(ctx, variants), nil
+}
+
+// Run is Run with the options that the runner was made with.
+func (r *Runner) Run(ctx context.Context, variants []scenarios.Variant) reports.Report {
+	report := reports.Report{Schema: reports.Schema, Shard: r.opts.Shard.String()}
+	work := r.opts.Shard.Of(variants)
+	results := make([][]reports.Result, len(work))
+	next := make(chan int)
+	var wg sync.WaitGroup
+	var say sync.Mutex
+	for range min(r.opts.jobs(), max(len(work), 1)) {
+		wg.Go(func() {
+			for i := range next {
+				results[i] = r.variant(ctx, &work[i], &say)
+			}
+		})
+	}
+	complete := true
+	for i := range work {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			complete = false
+		}
+		if !complete {
+			break
+		}
+	}
+	close(next)
+	wg.Wait()
+	report.Results = slices.Concat(results...)
+	report.Finish(complete && ctx.Err() == nil)
+	return report
+}
+
+// variant runs one variant on every target and compares them. What was cut
+// short by the end of ctx has no result.
+func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mutex) []reports.Result {
+	var out []reports.Result
+	var ran []played
+	for _, t := range r.opts.Targets {
+		p := r.play(ctx, v, t)
+		if ctx.Err() != nil {
+			return out
+		}
+		for _, earlier := range ran {
+			compare(&earlier, &p)
+		}
+		ran = append(ran, p)
+		out = append(out, p.result)
+		p.trace.Result = p.result
+		say.Lock()
+		if r.opts.Result != nil {
+			r.opts.Result(p.result)
+		}
+		if r.opts.Trace != nil {
+			r.opts.Trace(*p.trace)
+		}
+		say.Unlock()
+	}
+	return out
+}
+
+// A played is one variant that ran on one target.
+type played struct {
+	result reports.Result
+	looks  []look
+	trace  *Trace
+}
+
+// errTimeout ends a scenario that takes too long.
+var errTimeout = errors.New("took too long")
+
+func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target) played {
+	began := time.Now()
+	p := played{trace: &Trace{Variant: *v, Target: t.Name()}}
+	p.result = reports.Result{
+		Scenario: v.Name, Title: v.Title, Variant: v.Map(), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
+	}
+	err := error(nil)
+	if len(v.Targets) > 0 && !slices.Contains(v.Targets, t.Name()) {
+		err = &skipError{"the scenario is for " + strings.Join(v.Targets, ", ")}
+	} else {
+		limit := r.opts.timeout()
+		sctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v", errTimeout, limit))
+		s := &session{engine: &engine{opts: r.opts, park: r.park, asks: asksOf(v)}, v: v, target: t, ctrs: map[string]*container{}}
+		if r.opts.Trace != nil {
+			s.trace = p.trace
+		}
+		err = s.run(sctx)
+		if err != nil && sctx.Err() != nil {
+			err = context.Cause(sctx)
+		}
+		cancel()
+		p.looks = s.looks
+		p.result.Findings = s.found
+		if s.machine != nil {
+			p.result.Stations = s.marks.stations(digest(s.machine.id))
+		}
+	}
+	settle(&p.result, err)
+	p.result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
+	return p
+}
+
+// settle gives a result its verdict. Findings of a scenario that could not be
+// judged to its end do not make it fail: broken is never folded into fail.
+func settle(r *reports.Result, err error) {
+	skip, isSkip := errors.AsType[*skipError](err)
+	needs, isNeeds := errors.AsType[*specgen.NeedsSpecError](err)
+	switch {
+	case isSkip:
+		r.Verdict, r.Reason, r.Findings = reports.Skip, skip.why, nil
+	case isNeeds:
+		r.Verdict, r.Reason, r.Findings = reports.Skip, needs.Error(), nil
+	case err != nil:
+		r.Verdict, r.Reason = reports.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
+	case len(r.Findings) > 0:
+		r.Verdict = reports.Fail
+	default:
+		r.Verdict = reports.Pass
+	}
+}
+
+// panicked turns a panic into an error that names the place.
+func panicked(p any) error {
+	place := "unknown place"
+	lines := strings.Split(string(debug.Stack()), "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, "panic(") && i+3 < len(lines) {
+			place = strings.TrimSpace(lines[i+3])
+			if at := strings.LastIndex(place, " +0x"); at > 0 {
+				place = place[:at]
+			}
+			if dir := strings.LastIndex(place, "/"); dir >= 0 {
+				place = place[dir+1:]
+			}
+			break
+		}
+	}
+	return fmt.Errorf("%w: panic at %s: %v", target.ErrBroken, place, p)
+}

@@ -1,0 +1,190 @@
+package runner
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"gpurig/core/plan"
+	"gpurig/reports"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/verdict"
+	"gpurig/scenarios"
+)
+
+// A session is one variant on one target.
+type session struct {
+	*engine
+	v       *scenarios.Variant
+	target  target.Target
+	machine *machine
+	ctrs    map[string]*container
+	step    string
+	found   []reports.Finding
+	looks   []look // every observation, in order, to compare targets by
+	marks   marks
+	trace   *Trace // nil: not kept
+}
+
+// A look is one judged moment of one container.
+type look struct {
+	step, container string
+	err             string
+	seen            *observe.Observation
+}
+
+// A container is one container of a session.
+type container struct {
+	name    string
+	spec    scenarios.Container
+	devices map[string]scenarios.Device // as they are now, after plugs
+	real    target.Container
+	got     walked // by the last start or plug that reached the product
+	err     error  // of the last start or plug
+	at      verdict.Station
+	pending bool // err has not been judged yet
+}
+
+// A skipError says that this machine cannot do what a scenario asks for.
+type skipError struct{ why string }
+
+func (e *skipError) Error() string { return e.why }
+
+// run plays the scenario and removes what it made, also when ctx ends.
+func (s *session) run(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicked(p)
+		}
+		err = errors.Join(err, s.remove(ctx))
+	}()
+	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
+		return err
+	}
+	s.traceHost("0: the host")
+	if err := s.create(ctx); err != nil {
+		return err
+	}
+	for i, st := range s.steps() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		s.step = fmt.Sprintf("%d: %s", i+1, stepName(&st))
+		if err := s.do(ctx, &st); err != nil {
+			return fmt.Errorf("step %s: %w", s.step, err)
+		}
+		if err := s.judge(ctx, st.Expect); err != nil {
+			return fmt.Errorf("step %s: %w", s.step, err)
+		}
+	}
+	s.step = "end"
+	return s.judgeEnd(ctx)
+}
+
+// steps are those of the scenario, or a start of each container.
+func (s *session) steps() []scenarios.Step {
+	if len(s.v.Steps) > 0 {
+		return s.v.Steps
+	}
+	var out []scenarios.Step
+	for _, name := range s.names() {
+		out = append(out, scenarios.Step{Start: name})
+	}
+	return out
+}
+
+func (s *session) names() []string { return slices.Sorted(maps.Keys(s.v.Containers)) }
+
+func stepName(st *scenarios.Step) string {
+	switch {
+	case st.Start != "":
+		return "start " + st.Start
+	case st.Stop != "":
+		return "stop " + st.Stop
+	case st.Restart != "":
+		return "restart " + st.Restart
+	case st.Plug != nil:
+		return "plug " + st.Plug.Name + " into " + st.Plug.Container
+	case st.Unplug != nil:
+		return "unplug " + st.Unplug.Name + " from " + st.Unplug.Container
+	case st.Reboot:
+		return "reboot"
+	case st.Crash:
+		return "crash"
+	}
+	return "change the host"
+}
+
+// create makes all containers. A scenario that this machine cannot run is
+// skipped before anything is made.
+func (s *session) create(ctx context.Context) error {
+	configs := map[string]target.Config{}
+	for _, name := range s.names() {
+		c := s.v.Containers[name]
+		configs[name] = s.config(name, c)
+		if c.VM {
+			continue
+		}
+		if err := s.target.Can(ctx, configs[name]); err != nil {
+			if cannot, ok := errors.AsType[*target.CannotError](err); ok {
+				return &skipError{cannot.Why}
+			}
+			return err
+		}
+	}
+	for _, name := range s.names() {
+		c := s.v.Containers[name]
+		ctr := &container{name: name, spec: c, devices: maps.Clone(c.Devices)}
+		if !c.VM { // a machine is only ever asked for, and refused
+			real, err := s.target.Create(ctx, configs[name])
+			if err != nil {
+				return fmt.Errorf("create %s: %w", name, err)
+			}
+			ctr.real = real
+		}
+		s.ctrs[name] = ctr
+	}
+	return nil
+}
+
+// config gives each container of a run a name of its own, always the same one.
+func (s *session) config(name string, c scenarios.Container) target.Config {
+	sum := sha256.Sum256([]byte(s.v.ID()))
+	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap)}
+	if cfg.Image == "" {
+		cfg.Image = "glibc"
+	}
+	if cfg.Cgroup == "" {
+		cfg.Cgroup = "v2"
+	}
+	return cfg
+}
+
+// idmap returns the ranges that a word of a scenario stands for.
+func idmap(word string) []plan.IDMap {
+	if word == "default" {
+		return []plan.IDMap{{Container: 0, Host: 100000, Count: 65536}}
+	}
+	return nil
+}
+
+// remove removes every container, whatever became of ctx.
+func (s *session) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	var errs []error
+	for _, name := range s.names() {
+		if c := s.ctrs[name]; c != nil && c.real != nil {
+			if err := c.real.Remove(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("remove %s: %w", name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,160 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"gpurig/core/plan"
+	"gpurig/runner/target"
+	"gpurig/runner/verdict"
+	"gpurig/scenarios"
+)
+
+// do makes one thing happen. An error means that the scenario cannot go on; a
+// refusal of the product is not one: it is kept in the container, to be judged.
+func (s *session) do(ctx context.Context, st *scenarios.Step) error {
+	switch {
+	case st.Start != "":
+		return s.start(ctx, s.ctrs[st.Start])
+	case st.Stop != "":
+		return s.stop(ctx, s.ctrs[st.Stop])
+	case st.Restart != "":
+		if err := s.stop(ctx, s.ctrs[st.Restart]); err != nil {
+			return err
+		}
+		return s.start(ctx, s.ctrs[st.Restart])
+	case st.Plug != nil:
+		return s.plug(ctx, s.ctrs[st.Plug.Container], st.Plug)
+	case st.Unplug != nil:
+		return s.unplug(ctx, s.ctrs[st.Unplug.Container], st.Unplug.Name)
+	case st.Reboot:
+		return s.reboot(ctx, target.Container.Stop)
+	case st.Crash:
+		return s.reboot(ctx, target.Container.Crash)
+	case st.Change != nil:
+		return s.become(s.park.change(ctx, s.machine, *st.Change))
+	}
+	return errors.New("nothing to do") // the loader lets no such step through
+}
+
+func (s *session) become(m *machine, err error) error {
+	if err != nil {
+		return err
+	}
+	s.machine = m
+	s.traceHost(s.step)
+	return nil
+}
+
+// start makes a new Spec and plan for the host as it is now, and starts the
+// container.
+func (s *session) start(ctx context.Context, c *container) error {
+	if c.running() {
+		return fmt.Errorf("%s runs already", c.name)
+	}
+	return s.carryOut(ctx, c, c.devices, target.Container.Start)
+}
+
+func (s *session) plug(ctx context.Context, c *container, p *scenarios.Plug) error {
+	if !c.running() {
+		return fmt.Errorf("%s does not run", c.name)
+	}
+	if _, twice := c.devices[p.Name]; twice {
+		return fmt.Errorf("%s has a device %s already", c.name, p.Name)
+	}
+	devices := maps.Clone(c.devices)
+	if devices == nil {
+		devices = map[string]scenarios.Device{}
+	}
+	devices[p.Name] = p.Device
+	if err := s.carryOut(ctx, c, devices, target.Container.Plug); err != nil {
+		return err
+	}
+	if c.err == nil {
+		c.devices = devices
+	}
+	return nil
+}
+
+func (s *session) unplug(ctx context.Context, c *container, name string) error {
+	if !c.running() {
+		return fmt.Errorf("%s does not run", c.name)
+	}
+	if _, ok := c.devices[name]; !ok {
+		return fmt.Errorf("%s has no device %s", c.name, name)
+	}
+	s.unjudged(c)
+	if err := s.hand(ctx, c, c.got.without(name), target.Container.Unplug); err != nil {
+		return err
+	}
+	if c.err == nil {
+		c.devices = maps.Clone(c.devices)
+		delete(c.devices, name)
+	}
+	return nil
+}
+
+type carry func(c target.Container, ctx context.Context, h target.Host, p plan.Plan) error
+
+// carryOut walks from the host to the plan and hands it to the target. A
+// refusal on the way is kept in the container.
+func (s *session) carryOut(ctx context.Context, c *container, devices map[string]scenarios.Device, how carry) error {
+	s.unjudged(c)
+	got, err := s.walk(ctx, s.machine, asked{devices: devices, strict: c.spec.Strict, vm: c.spec.VM, idmap: idmap(c.spec.IDMap)})
+	if err != nil {
+		return err
+	}
+	s.marks.spec(got.sources)
+	return s.hand(ctx, c, got, how)
+}
+
+// hand gives the target what the product made, or keeps its refusal.
+func (s *session) hand(ctx context.Context, c *container, got walked, how carry) error {
+	if got.err == nil && c.real == nil {
+		return fmt.Errorf("%s is a virtual machine, and its devices were not refused", c.name)
+	}
+	before, ran := c.got, c.running()
+	c.got, c.err, c.at = got, got.err, got.at
+	if got.err == nil {
+		h, err := s.machine.host()
+		if err != nil {
+			return err
+		}
+		if err := how(c.real, ctx, h, *got.plan); err != nil {
+			if errors.Is(err, target.ErrBroken) || ctx.Err() != nil {
+				return err
+			}
+			c.err, c.at = err, verdict.Mounts
+		}
+	}
+	if c.err != nil && ran { // what it has is what it had
+		c.got = before
+		c.got.warnings = got.warnings
+	}
+	c.pending = c.err != nil
+	s.traceContainer(c, nil)
+	return nil
+}
+
+func (s *session) stop(ctx context.Context, c *container) error {
+	if !c.running() {
+		return fmt.Errorf("%s does not run", c.name)
+	}
+	return c.real.Stop(ctx)
+}
+
+// reboot takes the host down and up again; down is what becomes of containers.
+func (s *session) reboot(ctx context.Context, down func(target.Container, context.Context) error) error {
+	for _, name := range s.names() {
+		if c := s.ctrs[name]; c.running() {
+			if err := down(c.real, ctx); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return s.become(s.park.reboot(ctx, s.machine))
+}
+
+func (c *container) running() bool { return c.real != nil && c.real.Running() }
