@@ -1,0 +1,152 @@
+package request
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/core/cdi"
+	"gpurig/core/host"
+	"gpurig/core/pci"
+	"gpurig/core/refuse"
+)
+
+// cdi selects by CDI name.
+func (s *selector) cdi(onDisk []cdi.Source) {
+	name := *s.req.CDI
+	asked, err := name.Ask()
+	if err != nil {
+		for _, e := range refuse.As(err) {
+			s.refuse(e.Reason, "id", e.Hint, "%s", e.Msg)
+		}
+		return
+	}
+	if name.Vendor != cdi.NVIDIA || asked.Form == cdi.FormOther || !slices.Contains([]string{cdi.ClassGPU, cdi.ClassMIG, cdi.ClassIGPU}, name.Class) {
+		s.out.Names = []cdi.Name{name}
+		return
+	}
+	switch asked.Form {
+	case cdi.FormIGPU:
+		s.igpuName(asked)
+	case cdi.FormAll:
+		s.allName(asked)
+	case cdi.FormGPU:
+		s.gpuName(asked)
+	case cdi.FormMIG:
+		s.migName(asked)
+	}
+	if len(s.refusals) > 0 && defines(onDisk, name) {
+		s.refusals, s.out = nil, Selection{Names: []cdi.Name{name}}
+	}
+}
+
+// defines reports whether a Spec defines the name as it is written.
+func defines(onDisk []cdi.Source, n cdi.Name) bool {
+	for _, src := range onDisk {
+		if src.Spec == nil || src.Spec.Kind != n.Kind() {
+			continue
+		}
+		for i := range src.Spec.Devices {
+			if src.Spec.Devices[i].Name == n.Device {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unknowable passes the name on when NVIDIA's library does not answer although
+// the host has hardware for it, and refuses it when there is none.
+func (s *selector) unknowable(a cdi.Asked) bool {
+	if len(s.m.NVIDIAGPUs()) > 0 {
+		return false
+	}
+	if s.m.Tegra != nil || slices.ContainsFunc(s.m.GPUs, func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == pci.NVIDIA }) {
+		first := a.Name
+		if a.Name.Class != cdi.ClassGPU && len(a.Names) > 0 {
+			first = a.Names[0]
+		}
+		s.out.Names = []cdi.Name{first}
+		return true
+	}
+	reason, what := cdi.NotFound, "the host has no NVIDIA GPU"
+	if a.Form == cdi.FormAll {
+		reason = cdi.AllMatchesNone
+	}
+	s.refuse(reason, "id", "The host has "+s.ids()+".", "CDI device %s: %s", quote(a.Name.String()), what)
+	return true
+}
+
+func (s *selector) allName(a cdi.Asked) {
+	if !s.unknowable(a) {
+		s.out.Names = []cdi.Name{generated(cdi.All)}
+		s.out.Integrated = s.m.Tegra != nil && !s.hasDiscrete()
+	}
+}
+
+// igpuName selects the GPU of a system on chip. NVIDIA's library counts it
+// first; where the library is missing, the Spec made from CSV files has it as 0.
+func (s *selector) igpuName(a cdi.Asked) {
+	i := slices.IndexFunc(s.m.GPUs, func(g host.GPU) bool { return s.integrated(&g) })
+	if i < 0 {
+		s.refuse(cdi.NoIntegratedGPU, "id", s.discreteHint(), "CDI device %s: the host has no integrated GPU", quote(a.Name.String()))
+		return
+	}
+	g := &s.m.GPUs[i]
+	if a.UUID != "" && g.UUID != "" && bare(a.UUID) != bare(g.UUID) {
+		s.refuse(cdi.NotFound, "id", "Write nvidia.com/igpu=0.", "CDI device %s: the integrated GPU has the UUID %s", quote(a.Name.String()), g.UUID)
+		return
+	}
+	s.out.Integrated = true
+	s.out.Names = []cdi.Name{generated(strconv.Itoa(max(0, g.Index)))}
+}
+
+func (s *selector) discreteHint() string {
+	if gpus := s.m.NVIDIAGPUs(); len(gpus) > 0 {
+		return "For a discrete GPU write " + indexName(&gpus[0]) + "."
+	}
+	return "The host has " + s.ids() + "."
+}
+
+func (s *selector) gpuName(a cdi.Asked) {
+	if s.unknowable(a) {
+		return
+	}
+	for _, g := range s.m.NVIDIAGPUs() {
+		if a.GPU != g.Index && (a.UUID == "" || bare(a.UUID) != bare(g.UUID)) {
+			continue
+		}
+		switch {
+		case g.MIG == nil:
+			s.out.Names = []cdi.Name{generated(strconv.Itoa(g.Index))}
+			s.out.Integrated = s.integrated(&g)
+		case len(g.MIG.Instances) == 0:
+			s.refuse(MIGEmpty, "id", "Create MIG devices with nvidia-smi mig -cgi, or turn MIG mode off.", "CDI device %s: the GPU is in MIG mode and has no MIG device", quote(a.Name.String()))
+		default:
+			s.refuse(MIGEnabled, "id", "Write gputype=mig with "+s.migNames(&g)+".", "CDI device %s: the GPU is in MIG mode and can only be had as MIG devices", quote(a.Name.String()))
+		}
+		return
+	}
+	s.refuse(cdi.NotFound, "id", s.gpusHint(), "CDI device %s: the host has no such GPU", quote(a.Name.String()))
+}
+
+// gpusHint lists the full GPUs and MIG devices that can be had.
+func (s *selector) gpusHint() string {
+	var names []string
+	for _, g := range s.m.NVIDIAGPUs() {
+		if g.MIG == nil {
+			names = append(names, indexName(&g))
+			continue
+		}
+		for _, ci := range computes(&g) {
+			names = append(names, migOf(&g, ci.ComputeInstance).String())
+		}
+	}
+	if len(names) == 0 {
+		return "All GPUs of the host are in MIG mode, and no MIG device has been created."
+	}
+	return "The host has " + some(names) + "."
+}
+
+// bare returns a UUID without its prefix: Orin's has none.
+func bare(uuid string) string { return strings.ToLower(strings.TrimPrefix(uuid, "GPU-")) }
