@@ -200,6 +200,9 @@ func (t *Tree) put(op, p string, e *Entry) error {
 
 // parent returns the directory p, making what is missing.
 func (t *Tree) parent(op, p string) (*Entry, error) {
+	if e := t.straight(p); e != nil {
+		return e, nil
+	}
 	if e, err := t.find(op, p, true); err == nil {
 		if !e.Mode.IsDir() {
 			return nil, pathError(op, p, syscall.ENOTDIR)
@@ -218,6 +221,25 @@ func (t *Tree) parent(op, p string) (*Entry, error) {
 	e := dir(0o755)
 	up.Children[path.Base(p)] = e
 	return e, nil
+}
+
+// straight does parent's work for the common case, a way of directories alone;
+// nil where a link or something else stands in it, before anything was made.
+func (t *Tree) straight(p string) *Entry {
+	e := t.root
+	for rest := strings.TrimPrefix(p, "/"); rest != ""; {
+		name, tail, _ := strings.Cut(rest, "/")
+		next := e.Children[name]
+		if next == nil {
+			next = dir(0o755)
+			e.Children[name] = next
+		}
+		if !next.Mode.IsDir() {
+			return nil
+		}
+		e, rest = next, tail
+	}
+	return e
 }
 
 // Mkdir makes the directory p and its parents. A directory that is there already
