@@ -35,7 +35,7 @@ var rooms = []struct {
 	{"core/host", []string{"core/host", "golang.org/x/sys/unix"}},
 	{"core/cdi/nvidia", []string{"core/host", "core/cdi", "github.com/NVIDIA/", "tags.cncf.io/container-device-interface"}},
 	{"core/cdi/amd", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface"}},
-	{"core/cdi", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface", "github.com/goccy/go-yaml", "sigs.k8s.io/yaml"}},
+	{"core/cdi", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface", "go.yaml.in/yaml/v3"}},
 	{"core/request", []string{"core/host", "core/cdi"}},
 	{"core/translate", []string{"core/host", "core/cdi", "core/plan", "core/policy", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/lxc", []string{"core/plan", "core/policy", "core/hookspec"}},

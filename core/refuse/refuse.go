@@ -1,8 +1,8 @@
 // Package refuse has the one form in which this project says no: what was
 // refused, for which reason, in words for people, and what to do instead.
 //
-// A Reason is a stable word that a program can branch on and a scenario can
-// name; Msg and Hint are for people and may change. Which reasons there are is
+// A Reason is a stable word that a program can branch on and a test can name;
+// Msg and Hint are for people and may change. Which reasons there are is
 // said by the packages that refuse (request, cdi, translate): each has its
 // constants and lists them with one sentence each. This package knows no rule
 // and depends on the standard library alone.
