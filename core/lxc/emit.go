@@ -142,6 +142,10 @@ func (e *emitter) mounts(list []plan.Mount) {
 		if m.Dir {
 			dirs = append(dirs, m.real)
 		}
+		if !slices.Contains(m.Options, "ro") {
+			e.note("mounts", "options of "+m.Target, "flags-of-the-host",
+				"liblxc sets nosuid, nodev and noexec on read-only mounts only; this one is writable and has the flags that %s has on the host", m.Source)
+		}
 		e.mount(e.opts.HostRoot+m.Source, m.real, options)
 	}
 }

@@ -39,6 +39,9 @@
 //     below it later appears in the container.
 //   - "bind" of a directory leaves out what is mounted below it. "rbind" brings
 //     it, writable, whatever "ro" says; it is never written.
+//   - nosuid, nodev and noexec reach a mount only together with ro: liblxc makes
+//     no second mount call for a writable bind ("skipping remount"), which then
+//     has the flags of the host's mount. Config.Notes names such mounts.
 //   - Both device keys may stand together: each cgroup version reads its own.
 //     Opening a node that is permitted and has no driver gives ENXIO, one that
 //     is not EPERM.
