@@ -322,6 +322,10 @@ func TestF29TheChildDiesWithAKilledParent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // also when the test ends early; twice does no harm
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	var pid int
 	if _, err := fmt.Fscanf(out, "child %d\n", &pid); err != nil {
 		t.Fatalf("the parent did not say its child's number: %v", err)
