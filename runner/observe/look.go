@@ -122,15 +122,18 @@ func (l *looker) addNode(p string, info host.Info) {
 	l.nodes[p] = true
 	l.o.Nodes = append(l.o.Nodes, Node{
 		Path: p, Type: info.DeviceType(), Num: info.Num, Mode: info.Mode.Perm(),
-		UID: info.UID, GID: info.GID, Open: l.access(p),
+		UID: info.UID, GID: info.GID, Open: l.access(p, info.Mode),
 	})
 }
 
 // access opens a node. The kernel asks the mount first, then owner and mode,
 // then the device cgroup (fs/namei.c, may_open and inode_permission), so the
 // first that refuses is the one that shows.
-func (l *looker) access(p string) Access {
-	switch e := l.v.OpenNode(p); e {
+//
+// A node that nobody may write (NVIDIA's capability nodes, 0444) is opened for
+// reading only, as its users do.
+func (l *looker) access(p string, mode fs.FileMode) Access {
+	switch l.v.OpenNode(p, mode&0o222 != 0) {
 	case syscall.EPERM:
 		return Denied
 	case syscall.EACCES:

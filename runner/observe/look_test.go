@@ -26,7 +26,7 @@ func (v *view) Head(p string, n int) ([]byte, error) {
 	data, err := v.ReadFile(p)
 	return data[:min(n, len(data))], err
 }
-func (v *view) OpenNode(p string) syscall.Errno {
+func (v *view) OpenNode(p string, _ bool) syscall.Errno {
 	if e, ok := v.open[p]; ok {
 		return e
 	}

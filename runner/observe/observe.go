@@ -44,7 +44,7 @@ type Node struct {
 	Mode fs.FileMode `json:"mode"`
 	UID  uint32      `json:"uid"` // as the container sees it
 	GID  uint32      `json:"gid"`
-	Open Access      `json:"open"` // read-write open as the container's first process
+	Open Access      `json:"open"` // by the container's first process: for reading, and for writing where Mode has a write bit
 }
 
 // A Mount is one line of mountinfo that the plan, or something else, added to a

@@ -18,9 +18,9 @@ type View interface {
 	// Head returns at most the first n bytes of a file: driver libraries are
 	// too big to read whole. It follows links.
 	Head(path string, n int) ([]byte, error)
-	// OpenNode opens a device node for reading and writing, without waiting,
-	// and closes it at once. 0 is success.
-	OpenNode(path string) syscall.Errno
+	// OpenNode opens a device node for reading, and for writing too if asked,
+	// without waiting, and closes it at once. 0 is success.
+	OpenNode(path string, write bool) syscall.Errno
 	// Mounts returns the mount table in the kernel's order.
 	Mounts() ([]MountLine, error)
 	// Environ returns "NAME=value" texts, Groups the supplementary group ids.

@@ -25,7 +25,7 @@ func (e empty) Head(string, int) ([]byte, error)     { return nil, nil }
 func (e empty) Mounts() ([]observe.MountLine, error) { return nil, nil }
 func (e empty) Environ() ([]string, error)           { return e.env, nil }
 func (e empty) Groups() ([]uint32, error)            { return nil, nil }
-func (e empty) OpenNode(string) syscall.Errno        { return syscall.ENXIO }
+func (e empty) OpenNode(string, bool) syscall.Errno  { return syscall.ENXIO }
 func newEmpty(env ...string) empty                   { return empty{Tree: tree.New(), env: env} }
 
 func TestServeAnswersEachRequest(t *testing.T) {

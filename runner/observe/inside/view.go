@@ -128,10 +128,13 @@ func (View) Head(path string, n int) ([]byte, error) {
 }
 
 // OpenNode is part of observe.View.
-func (View) OpenNode(path string) syscall.Errno {
-	var fd int
+func (View) OpenNode(path string, write bool) syscall.Errno {
+	fd, flags := -1, unix.O_RDONLY
+	if write {
+		flags = unix.O_RDWR
+	}
 	err := retry(func() (err error) {
-		fd, err = unix.Open(path, unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+		fd, err = unix.Open(path, flags|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 		return err
 	})
 	if err == nil {

@@ -1,11 +1,8 @@
 package sim
 
 import (
-	"crypto/sha256"
-	"io"
 	"path"
 	"slices"
-	"sync"
 
 	"gpurig/core/hookspec"
 	"gpurig/core/ldcache"
@@ -16,10 +13,9 @@ import (
 // own configuration and the default ones, and makes the SONAME links that it
 // relies on.
 func (h *hooked) writeCache(dirs []string) error {
-	built, ok := h.caches.get(h.cacheKey)
-	if !ok {
-		built = h.buildCache(dirs)
-		h.caches.put(h.cacheKey, built)
+	built, err := h.caches.get(h.cacheKey, func() (builtCache, error) { return h.buildCache(dirs), nil })
+	if err != nil {
+		return err
 	}
 	for _, l := range built.links {
 		if err := h.link(l); err != nil {
@@ -51,33 +47,6 @@ type builtCache struct {
 	links []hookspec.Link
 }
 
-// caches remembers loader caches. Making one means to read every library, and
-// many scenarios start one image with one driver.
-type caches struct {
-	mu sync.Mutex
-	m  map[string]builtCache
-}
-
-// get and put know nothing of the empty key.
-func (c *caches) get(key string) (builtCache, bool) {
-	if key == "" {
-		return builtCache{}, false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b, ok := c.m[key]
-	return b, ok
-}
-
-func (c *caches) put(key string, b builtCache) {
-	if key == "" {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.m[key] = b
-}
-
 // cacheKey says what a loader cache is made from: the image, the host, and what
 // of the host is where in the image. Empty where that is not known: the root was
 // used before, or the host has no sum.
@@ -85,23 +54,18 @@ func (c *Container) cacheKey(h target.Host) string {
 	if !c.fresh || h.Sum == "" {
 		return ""
 	}
-	d := sha256.New()
-	text := func(s ...string) {
-		for _, v := range s {
-			io.WriteString(d, v)
-			d.Write([]byte{0})
-		}
-		d.Write([]byte{1})
-	}
-	text(c.image.Sum, h.Sum)
+	d := newDigest()
+	d.text(c.image.Sum, h.Sum)
+	d.number(uint64(len(c.conf.Mounts)))
 	for _, m := range c.conf.Mounts {
-		text(m.Source, m.Target)
+		d.text(m.Source, m.Target)
 	}
+	d.number(uint64(len(c.file.Links)))
 	for _, l := range c.file.Links {
-		text(l.Path, l.Target)
+		d.text(l.Path, l.Target)
 	}
-	text(c.file.LibraryDirs...)
-	return string(d.Sum(nil))
+	d.text(c.file.LibraryDirs...)
+	return d.key()
 }
 
 // cacheView shows a space to package ldcache.

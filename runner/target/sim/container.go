@@ -69,10 +69,8 @@ func (c *Container) take(e emission) { c.lines, c.conf, c.file = e.lines, e.conf
 
 // start goes through the stages in liblxc's order (start.c, lxc_setup).
 func (c *Container) start(h target.Host, e emission) error {
-	if c.hooks("pre-start") {
-		if err := c.hook(c.space()).prepare(); err != nil {
-			return fmt.Errorf("lxc.hook.pre-start: %w", err)
-		}
+	if err := c.preStart(); err != nil {
+		return err
 	}
 	s := c.space()
 	if err := c.mountDev(s); err != nil {
@@ -93,6 +91,20 @@ func (c *Container) start(h target.Host, e emission) error {
 		}
 	}
 	return nil
+}
+
+// preStart has the hook make mount points. Where the configuration does not run
+// it, because the plan has nothing for it to do, the target itself has it take
+// back what earlier starts left: a container manager's duty when a device goes.
+func (c *Container) preStart() error {
+	h := c.hook(c.space())
+	if c.hooks("pre-start") || c.hooks("start-host") || c.hooks("mount") {
+		if err := h.prepare(); err != nil {
+			return fmt.Errorf("lxc.hook.pre-start: %w", err)
+		}
+		return nil
+	}
+	return h.clean()
 }
 
 // mountDev mounts the fresh /dev. LXC makes the folder where the image has none.

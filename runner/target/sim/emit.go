@@ -1,7 +1,14 @@
 package sim
 
 import (
+	"errors"
+	"io/fs"
+	"path"
+
+	"gpurig/core/device"
 	"gpurig/core/hookspec"
+	"gpurig/core/host"
+	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/target/liblxc"
@@ -11,8 +18,8 @@ import (
 // text here.
 const (
 	hookPath = "/usr/lib/gpurig/cdi-hook"
-	nodesDir = "/run/gpurig/nodes/"
-	hookDir  = "/run/gpurig/hooks/"
+	nodesDir = "/run/gpurig/nodes"
+	hookDir  = "/run/gpurig/hooks"
 )
 
 // An emission is a plan in liblxc's words, and as liblxc reads them.
@@ -23,43 +30,64 @@ type emission struct {
 	made  map[string]*tree.Entry // nodes of the container's own, by path on the host
 }
 
+// emit writes the configuration and reads it as liblxc would. The error is a
+// refusal of package lxc, or liblxc's. The result is shared: nobody changes it.
 func (c *Container) emit(p plan.Plan) (emission, error) {
-	lines := liblxc.Base(c.config.Cgroup)
-	f := hookspec.File{Version: 1, Container: c.config.Name, LibraryDirs: p.LibraryDirs}
-	e := emission{made: map[string]*tree.Entry{}}
-	key := liblxc.DeviceKey(c.config.Cgroup)
-	for _, n := range p.Nodes {
-		src := n.Source
-		lines = append(lines, "lxc.mount.entry = "+src+" "+n.Path[1:]+" none bind,create=file 0 0")
-		if n.Permissions != "" {
-			lines = append(lines, key+".allow = "+string(n.Type)+" "+n.Num.String()+" "+n.Permissions)
+	key := ""
+	if c.fresh { // else links in the root may have changed since
+		d := newDigest()
+		d.text(c.image.Sum, c.config.Name, c.config.Cgroup)
+		for _, m := range c.config.IDMap {
+			d.number(uint64(m.Container), uint64(m.Host), uint64(m.Count))
 		}
+		d.plan(p)
+		key = d.key()
 	}
-	for _, m := range p.Mounts {
-		lines = append(lines, "lxc.mount.entry = "+m.Source+" "+m.Target[1:]+" none "+join(m.Options)+" 0 0")
-		f.MountPoints = append(f.MountPoints, hookspec.MountPoint{Path: m.Target, Dir: m.Dir})
-	}
-	for _, l := range p.Links {
-		f.Links = append(f.Links, hookspec.Link{Path: l.Path, Target: l.Target})
-	}
-	for _, v := range p.Env {
-		lines = append(lines, "lxc.environment = "+v.Name+"="+v.Value)
-	}
-	for _, h := range []string{"pre-start", "start-host", "post-stop"} {
-		lines = append(lines, "lxc.hook."+h+" = "+hookPath+" "+hookDir+c.config.Name+".json")
-	}
-	conf, err := liblxc.Parse(lines, c.config.Cgroup)
-	e.lines, e.conf, e.hook = lines, conf, f
-	return e, err
+	return c.sim.emissions.get(key, func() (emission, error) { return c.emitAnew(p) })
 }
 
-func join(o []string) string {
-	s := ""
-	for i, v := range o {
-		if i > 0 {
-			s += ","
-		}
-		s += v
+func (c *Container) emitAnew(p plan.Plan) (emission, error) {
+	config, err := lxc.Emit(p, lxc.Options{
+		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name,
+		NodesDir: nodesDir, HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"),
+		Resolve: c.resolve,
+	})
+	if err != nil {
+		return emission{}, err
 	}
-	return s
+	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Lines...)
+	conf, err := liblxc.Parse(lines, c.config.Cgroup)
+	if err != nil {
+		return emission{}, err
+	}
+	e := emission{lines: lines, conf: conf, hook: config.Hook}
+	e.made = makeNodes(config.Make)
+	return e, nil
+}
+
+// resolve returns p with the links of its directories resolved in the image.
+// What does not exist is as it stands.
+func (c *Container) resolve(p string) (string, error) {
+	dir := path.Dir(p)
+	if dir == p {
+		return p, nil
+	}
+	real, err := c.space().Resolve(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		real, err = c.resolve(dir)
+	}
+	return path.Join(real, path.Base(p)), err
+}
+
+// makeNodes makes the nodes of the container's own, as entries by path.
+func makeNodes(list []plan.Node) map[string]*tree.Entry {
+	out := make(map[string]*tree.Entry, len(list))
+	for _, n := range list {
+		mode := n.Mode.Perm() | fs.ModeDevice
+		if n.Type == device.Char {
+			mode |= fs.ModeCharDevice
+		}
+		out[n.Path] = &tree.Entry{Info: host.Info{Mode: mode, UID: n.UID, GID: n.GID, Num: n.Num}}
+	}
+	return out
 }

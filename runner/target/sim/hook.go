@@ -35,7 +35,7 @@ type hooked struct {
 	uid     uint32            // of the container's root, as the root file system has it
 	dirs    map[string]folder // directories found so far in this run
 
-	caches   *caches
+	caches   *memo[builtCache]
 	cacheKey string
 }
 
@@ -75,6 +75,15 @@ func (h *hooked) finish() error {
 	keep := h.file
 	keep.MountPoints = nil
 	return h.takeBack(keep)
+}
+
+// clean takes back everything that was ever made in this root.
+func (h *hooked) clean() error {
+	h.file = hookspec.File{}
+	if err := h.removeLinker(); err != nil {
+		return err
+	}
+	return h.takeBack(hookspec.File{})
 }
 
 // mountPoint keeps what is there and of the right type, and replaces a link.

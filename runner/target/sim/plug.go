@@ -50,12 +50,10 @@ func (c *Container) carryOut(h target.Host, e emission, gone, added []liblxc.Ent
 	for i := len(gone) - 1; i >= 0; i-- {
 		c.unmount(s, gone[i])
 	}
-	if c.hooks("pre-start") {
-		// On the root itself, where nothing is mounted: a folder in use as a
-		// mount point could not be entered through its mount.
-		if err := c.hook(c.space()).prepare(); err != nil {
-			return err
-		}
+	// On the root itself, where nothing is mounted: a folder in use as a mount
+	// point could not be entered through its mount.
+	if err := c.hook(c.space()).prepare(); err != nil {
+		return err
 	}
 	m := mounter{space: s, host: h.Root, made: e.made}
 	for _, entry := range added {

@@ -23,7 +23,9 @@ import (
 type Sim struct {
 	images *image.Set
 	dev    *tree.Tree // what a fresh /dev has
-	caches caches
+
+	emissions memo[emission]   // by plan, on a fresh root
+	caches    memo[builtCache] // by what libraries are where
 }
 
 var _ target.Target = (*Sim)(nil)
@@ -37,7 +39,7 @@ func New(images *image.Set) (*Sim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("target sim: %w", err)
 	}
-	return &Sim{images: images, dev: dev, caches: caches{m: map[string]builtCache{}}}, nil
+	return &Sim{images: images, dev: dev}, nil
 }
 
 // Name is part of target.Target.

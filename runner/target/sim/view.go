@@ -42,7 +42,11 @@ func (v *view) Lstat(p string) (host.Info, error) {
 
 // OpenNode is part of observe.View. It asks in the kernel's order: the mount,
 // owner and mode, the device cgroup; no driver answers in the end.
-func (v *view) OpenNode(p string) syscall.Errno {
+func (v *view) OpenNode(p string, write bool) syscall.Errno {
+	bits, perms := uint32(4), "r"
+	if write {
+		bits, perms = 6, "rw"
+	}
 	_, at, via, err := v.find("open", p, true)
 	if err != nil {
 		return syscall.ENOENT
@@ -53,18 +57,18 @@ func (v *view) OpenNode(p string) syscall.Errno {
 		return syscall.ENODEV
 	case slices.Contains(via.flags, "nodev"):
 		return syscall.EACCES
-	case !v.mayReadWrite(i, via):
+	case !v.may(i, via, bits):
 		return syscall.EACCES
-	case !v.cgroup.Permits(i.DeviceType(), i.Num, "rw"):
+	case !v.cgroup.Permits(i.DeviceType(), i.Num, perms):
 		return syscall.EPERM
 	}
 	return syscall.ENXIO
 }
 
-// mayReadWrite is the kernel's answer for the container's root. Its
+// may is the kernel's answer for the container's root. Its
 // CAP_DAC_OVERRIDE counts only for inodes whose owner and group both have an id
 // in the container (privileged_wrt_inode_uidgid); for others it is as anybody.
-func (v *view) mayReadWrite(i host.Info, via *mount) bool {
+func (v *view) may(i host.Info, via *mount, want uint32) bool {
 	if via.own {
 		return true
 	}
@@ -80,7 +84,7 @@ func (v *view) mayReadWrite(i host.Info, via *mount) bool {
 	case gok && (gid == 0 || slices.Contains(v.groups, gid)):
 		bits >>= 3
 	}
-	return bits&6 == 6
+	return bits&want == want
 }
 
 // Mounts is part of observe.View.

@@ -82,13 +82,13 @@ func Plan(driver string, gpu1 bool) plan.Plan {
 			Path: n.Path, Source: n.Path, Type: n.Type, Num: n.Num, Mode: n.Mode, UID: n.UID, GID: n.GID, Permissions: "rw", Owners: own,
 		})
 	}
-	ro := []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}
+	ro := []string{"ro", "nosuid", "nodev", "bind", "rprivate"}
 	mount := func(path string, dir bool, options []string) {
 		p.Mounts = append(p.Mounts, plan.Mount{Source: path, Target: path, Dir: dir, Options: options, Owners: own})
 	}
 	mount("/usr/bin/nvidia-smi", false, ro)
 	mount("/usr/share/nvidia", true, ro)
-	mount("/run/nvidia-persistenced/socket", false, []string{"nosuid", "nodev", "rbind", "rprivate", "noexec"})
+	mount("/run/nvidia-persistenced/socket", false, []string{"nosuid", "nodev", "bind", "rprivate", "noexec"})
 	for _, soname := range libraries {
 		mount(library(soname, driver), false, ro)
 		p.Links = append(p.Links, plan.Link{Path: LibDir + "/" + soname, Target: library(soname, driver)[len(LibDir)+1:], Owners: own})
