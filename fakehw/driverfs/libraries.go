@@ -1,7 +1,5 @@
 package driverfs
 
-import "strings"
-
 // A library of the driver. Its file is NAME.so.V, V the driver's version,
 // unless it says otherwise.
 type lib struct {
@@ -89,9 +87,6 @@ func (in *installer) libraries() {
 		in.platformLibrary(l.name, l.version)
 	}
 	in.modules()
-	if in.at.visible != in.at.lib {
-		in.mirror(in.at.lib, in.at.visible)
-	}
 }
 
 func (in *installer) driverLibrary(l lib) {
@@ -111,8 +106,11 @@ func (in *installer) driverLibrary(l lib) {
 	if soname != file {
 		in.link(dir+"/"+soname, file)
 	}
-	if l.dev == every || l.dev == debian && in.at.debian {
+	switch { // RPM packages lead their few development links straight to the file
+	case in.at.debian && l.dev != none:
 		in.link(dir+"/"+so, soname)
+	case l.dev == every:
+		in.link(dir+"/"+so, file)
 	}
 }
 
@@ -157,7 +155,7 @@ func (in *installer) mirror(from, to string) {
 		info, err := in.t.Lstat(in.root + from + "/" + name)
 		in.do(err)
 		if info.Mode.IsDir() {
-			if !strings.HasPrefix(name, "firmware") && name != "xorg" {
+			if name != "firmware" && name != "xorg" { // found by other ways
 				in.mirror(from+"/"+name, to+"/"+name)
 			}
 			continue
