@@ -6,6 +6,7 @@ import "github.com/spf13/cobra"
 var commands = []func(Streams) *cobra.Command{
 	newHost,
 	newCDI,
+	newTranslate,
 	newCompare,
 	newMerge,
 	newDoctor,

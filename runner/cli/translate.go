@@ -1,0 +1,272 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpurig/core/cdi"
+	"gpurig/core/hookspec"
+	"gpurig/core/lxc"
+	"gpurig/core/plan"
+	"gpurig/core/request"
+	"gpurig/core/translate"
+)
+
+type translateFlags struct {
+	host, to, cgroup    string
+	ids                 []string
+	options             request.Options
+	strict              bool
+	idmap               string
+	name                string
+	hookPath, hookFile  string
+	nodesDir            string
+	applyIn, lxcVersion string
+	writeHook           bool
+	out                 output
+}
+
+func newTranslate(s Streams) *cobra.Command {
+	var f translateFlags
+	cmd := &cobra.Command{
+		Use:   "translate",
+		Short: "Write the configuration that gives a container its GPUs",
+		Long: `Translate turns the options of GPU devices, as LXD names them, into the
+configuration of a container manager, for a fake host or for this machine.
+
+The configuration goes to standard output. What cdi-hook has to do inside the
+container's root goes into the file of --hook-file, written only when
+--write-hook is given; --output json shows all of it.`,
+		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
+  gpurig translate --to lxc --id nvidia.com/gpu=all --hook-file /var/lib/lxc/c1/gpu.json --write-hook`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runTranslate(cmd.Context(), s, f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc")
+	fl.StringVar(&f.cgroup, "cgroup", "both", "device rules for cgroup v1, v2 or both")
+	fl.StringArrayVar(&f.ids, "id", nil, "a CDI device name, or a DRM card number; again for more devices")
+	o := &f.options
+	for _, x := range []struct {
+		name, usage string
+		p           *string
+	}{
+		{"gputype", "physical, mig, mdev or sriov", &o.GPUType}, {"pci", "PCI address", &o.PCI},
+		{"vendorid", "PCI vendor, four hex digits", &o.VendorID}, {"productid", "PCI product, four hex digits", &o.ProductID},
+		{"mig.gi", "GPU instance", &o.MIGGI}, {"mig.ci", "compute instance", &o.MIGCI}, {"mig.uuid", "UUID of a MIG device", &o.MIGUUID},
+		{"mdev", "type of a mediated device", &o.MDev},
+		{"uid", "owner of the nodes inside the container", &o.UID}, {"gid", "group of the nodes", &o.GID}, {"mode", "permission bits of the nodes, octal", &o.Mode},
+	} {
+		fl.StringVar(x.p, x.name, "", x.usage)
+	}
+	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
+	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
+	fl.StringVar(&f.name, "name", "container", "name of the container")
+	fl.StringVar(&f.hookPath, "hook-path", "", "where cdi-hook is (default beside gpurig)")
+	fl.StringVar(&f.hookFile, "hook-file", "", "where the hook's file is (default /var/lib/lxc/NAME/cdi-hook.json)")
+	fl.StringVar(&f.nodesDir, "nodes-dir", "", "where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
+	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC hook that makes links and library cache: start-host or mount")
+	fl.StringVar(&f.lxcVersion, "lxc-version", "", "version of liblxc (default between 5 and 6)")
+	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
+	addOutput(cmd, &f.out)
+	return cmd
+}
+
+// A translation is what translate makes, all of it.
+type translation struct {
+	Configuration []string      `json:"configuration"`
+	HookFile      string        `json:"hookFile,omitempty"`
+	Hook          hookspec.File `json:"hook"`
+	Make          []plan.Node   `json:"make,omitempty"` // nodes to be made with mknod first
+	Notes         []plan.Note   `json:"notes,omitempty"`
+	Plan          plan.Plan     `json:"plan"`
+}
+
+func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
+	t, err := f.translate(ctx, s)
+	if err != nil {
+		return err
+	}
+	if f.writeHook {
+		data, err := t.Hook.Marshal()
+		if err != nil {
+			return broken(err)
+		}
+		if err := writeFile(t.HookFile, data); err != nil {
+			return err
+		}
+	}
+	return f.out.print(s.Out, t, func(w io.Writer) error { return t.text(w) })
+}
+
+func (f translateFlags) translate(ctx context.Context, s Streams) (translation, error) {
+	if f.to != "lxc" {
+		return translation{}, fmt.Errorf("--to %q: want lxc", f.to)
+	}
+	idmap, err := parseIDMap(f.idmap)
+	if err != nil {
+		return translation{}, err
+	}
+	if err := f.defaults(); err != nil {
+		return translation{}, err
+	}
+	m, closeIt, err := openMachine(f.host)
+	if err != nil {
+		return translation{}, err
+	}
+	defer closeIt()
+	sources, err := m.sources(ctx, s.Err)
+	if err != nil {
+		return translation{}, generation(err)
+	}
+	edits, owner, err := f.edits(s, m, sources)
+	if err != nil {
+		return translation{}, err
+	}
+	opts := translate.Options{IDMap: idmap, UID: owner.UID, GID: owner.GID, Mode: owner.Mode, Strict: f.strict}
+	if u := m.model.Userspace; u != nil {
+		opts.DriverRoot = u.DriverRoot
+	}
+	p, err := translate.Edits(m.root, edits, opts)
+	if err != nil {
+		return translation{}, err
+	}
+	c, err := lxc.Emit(p, lxc.Options{Cgroup: f.cgroup, IDMap: idmap, NodesDir: f.nodesDir, HookPath: f.hookPath, HookFile: f.hookFile,
+		ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
+	if err != nil {
+		return translation{}, err
+	}
+	return translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}, nil
+}
+
+func (f *translateFlags) defaults() error {
+	if f.hookPath == "" {
+		f.hookPath = filepath.Join(programDir(), "cdi-hook")
+	}
+	dir := "/var/lib/lxc/" + f.name
+	if f.hookFile == "" {
+		f.hookFile = dir + "/cdi-hook.json"
+	}
+	if f.nodesDir == "" {
+		f.nodesDir = dir + "/devices"
+	}
+	if len(f.ids) == 0 {
+		f.ids = []string{""}
+	}
+	if len(f.ids) == 1 && f.ids[0] == "" && f.options == (request.Options{}) {
+		return hint(fmt.Errorf("no device is asked for"), "give --id, --pci, --vendorid or --mig.uuid")
+	}
+	return nil
+}
+
+// edits reads the device options, finds what they mean on the machine, and
+// returns the container edits.
+func (f translateFlags) edits(s Streams, m machine, sources []cdi.Source) ([]cdi.Edits, request.Request, error) {
+	var names []cdi.Name
+	var edits []cdi.Edits
+	var first request.Request
+	chosen := map[int]bool{}
+	for i, id := range f.ids {
+		o := f.options
+		o.ID = id
+		req, warnings, err := request.Parse(o, request.Context{Strict: f.strict})
+		if err != nil {
+			return nil, first, err
+		}
+		sel, err := request.SelectFrom(req, m.model, sources)
+		if err != nil {
+			return nil, first, err
+		}
+		for _, w := range append(warnings, sel.Warnings...) {
+			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+		}
+		if i == 0 {
+			first = req
+		}
+		names = append(names, sel.Names...)
+		for _, g := range sel.GPUs {
+			if !chosen[g] {
+				chosen[g] = true
+				edits = append(edits, cdi.NodeEdits(m.model, m.model.GPUs[g]))
+			}
+		}
+	}
+	if len(names) > 0 {
+		found, err := cdi.Resolve(sources, names)
+		if err != nil {
+			return nil, first, err
+		}
+		edits = append(found, edits...)
+	}
+	return edits, first, nil
+}
+
+func (t translation) text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing. cdi-hook reads %s.\n", t.HookFile)
+	for _, n := range t.Make {
+		fmt.Fprintf(&b, "# First: mknod %s %s %d %d; chown %d:%d; chmod %04o\n", n.Path, n.Type, n.Num.Major, n.Num.Minor, n.UID, n.GID, n.Mode)
+	}
+	for _, n := range t.Notes {
+		fmt.Fprintf(&b, "# Not applied: %s: %s\n", n.What, n.Detail)
+	}
+	for _, l := range t.Configuration {
+		fmt.Fprintln(&b, l)
+	}
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// parseIDMap reads the value of --idmap.
+func parseIDMap(s string) ([]plan.IDMap, error) {
+	switch s {
+	case "none":
+		return nil, nil
+	case "default":
+		return []plan.IDMap{{Container: 0, Host: 100_000, Count: 65_536}}, nil
+	}
+	var m plan.IDMap
+	var rest string
+	if n, _ := fmt.Sscanf(s+" .", "%d:%d %s", &m.Host, &m.Count, &rest); n != 3 || m.Count == 0 || uint64(m.Host)+uint64(m.Count) > 1<<32-1 {
+		return nil, fmt.Errorf("--idmap %q: want none, default or FIRST:COUNT, such as 100000:65536", s)
+	}
+	return []plan.IDMap{m}, nil
+}
+
+// writeFile writes a file whole or not at all, readable by everybody and
+// writable by its owner.
+func writeFile(name string, data []byte) (err error) {
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s: %w", name, errNotRegular)
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".gpurig-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.Remove(f.Name())
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
