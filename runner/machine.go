@@ -75,8 +75,8 @@ func (m *machine) host() (target.Host, error) {
 func (m *machine) generate(ctx context.Context, source SpecSource, mode string) (*nvidia.Result, error) {
 	return m.specs.get(ctx, mode, func() (*nvidia.Result, error) {
 		opts := nvidia.Options{Mode: mode}
-		if u := m.model.Userspace; u != nil {
-			opts.DriverRoot = u.DriverRoot
+		if u := m.model.Userspace; u != nil && u.DriverRoot != "" {
+			opts.DriverRoot, opts.DevRoot = u.DriverRoot, "/" // nodes are the host's own, wherever the libraries are
 		}
 		return source.Generate(ctx, specgen.Request{Model: m.model, Changes: m.files, Options: opts})
 	})

@@ -21,10 +21,7 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 	case st.Stop != "":
 		return s.stop(ctx, s.ctrs[st.Stop])
 	case st.Restart != "":
-		if err := s.stop(ctx, s.ctrs[st.Restart]); err != nil {
-			return err
-		}
-		return s.start(ctx, s.ctrs[st.Restart])
+		return s.restart(ctx, s.ctrs[st.Restart])
 	case st.Plug != nil:
 		return s.plug(ctx, s.ctrs[st.Plug.Container], st.Plug)
 	case st.Unplug != nil:
@@ -143,6 +140,16 @@ func (s *session) stop(ctx context.Context, c *container) error {
 		return fmt.Errorf("%s does not run", c.name)
 	}
 	return c.real.Stop(ctx)
+}
+
+// restart starts a container anew, also one whose last start was refused.
+func (s *session) restart(ctx context.Context, c *container) error {
+	if c.running() {
+		if err := c.real.Stop(ctx); err != nil {
+			return err
+		}
+	}
+	return s.start(ctx, c)
 }
 
 // reboot takes the host down and up again; down is what becomes of containers.
