@@ -15,8 +15,21 @@ import (
 // A text field takes the text of any single value but null, so that
 // "name: 0" is the device "0", in YAML as in JSON, and "no" is "no". A number
 // field takes decimal digits without quotes. See mode for file modes.
-type decoder struct {
+type decoder struct{ found findings }
+
+// findings are the first problems of a Spec and the number of the others.
+type findings struct {
 	problems []fieldProblem
+	more     int
+}
+
+func (f *findings) add(p fieldProblem, msg string, args ...any) {
+	if len(f.problems) == maxProblems {
+		f.more++
+		return
+	}
+	p.msg = fmt.Sprintf(msg, args...)
+	f.problems = append(f.problems, p)
 }
 
 // A fieldProblem is a problem of one field; at is zero where only the field is
@@ -37,7 +50,7 @@ type field struct {
 }
 
 func (d *decoder) problem(r refuse.Reason, n *node, path, hint, format string, args ...any) {
-	d.problems = append(d.problems, fieldProblem{path, n.at, r, fmt.Sprintf(format, args...), hint})
+	d.found.add(fieldProblem{field: path, at: n.at, reason: r, hint: hint}, format, args...)
 }
 
 // want reports whether n is of the kind k.

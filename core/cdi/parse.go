@@ -16,6 +16,11 @@ import (
 // many times the size in memory.
 const MaxSpec = 1 << 20
 
+// maxItems bounds the commas, colons and lines of a Spec, and so its values: one
+// costs up to 500 bytes of memory, whatever its size in the file. A Spec of
+// 1 MiB that names real devices has a third of it.
+const maxItems = 150_000
+
 // maxProblems bounds what one file can say.
 const maxProblems = 100
 
@@ -61,6 +66,9 @@ func parse(data []byte, name string) (spec *specs.Spec, problems []Problem) {
 	if len(data) > MaxSpec {
 		return nil, []Problem{problem(SpecTooLarge, mark{}, "", "", fmt.Sprintf("has %d bytes, at most %d are read", len(data), MaxSpec))}
 	}
+	if n := bytes.Count(data, []byte(",")) + bytes.Count(data, []byte(":")) + bytes.Count(data, []byte("\n")); n > maxItems {
+		return nil, []Problem{problem(SpecTooLarge, mark{}, "", "", fmt.Sprintf("has %d commas, colons and lines, at most %d are read", n, maxItems))}
+	}
 	text, at, why := cleanText(data)
 	if why != "" {
 		return nil, []Problem{problem(SpecEncoding, at, "", "Save the file as plain UTF-8.", why)}
@@ -74,19 +82,19 @@ func parse(data []byte, name string) (spec *specs.Spec, problems []Problem) {
 	}
 	d := &decoder{}
 	spec = d.spec(tree)
-	found := d.problems
-	if len(found) == 0 { // else the rest would complain about fields that could not be read
+	found := d.found
+	if len(found.problems) == 0 { // else the rest would complain about fields that could not be read
 		found = validate(spec)
 	}
-	for i, p := range found {
-		if i == maxProblems {
-			problems = append(problems, problem(p.reason, mark{}, "", "", fmt.Sprintf("and %d more problems", len(found)-i)))
-			break
-		}
+	for _, p := range found.problems {
 		if p.at == (mark{}) {
 			p.at = find(tree, p.field)
 		}
 		problems = append(problems, problem(p.reason, p.at, p.field, p.hint, p.msg))
+	}
+	if found.more > 0 {
+		last := problems[len(problems)-1]
+		problems = append(problems, problem(last.Reason, mark{}, "", "", fmt.Sprintf("and %d more problems", found.more)))
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -53,6 +53,8 @@ func TestParseRefuses(t *testing.T) {
 		{name: "B6 JSON empty object", in: "{}", file: "s.json", reason: cdi.SpecEmpty},
 		{name: "B6 text", in: "hello", reason: cdi.SpecType, where: `spec.yaml:1:1: is "hello", want an object`},
 		{name: "B9 one byte too many", in: head + one + "#" + strings.Repeat("x", cdi.MaxSpec), reason: cdi.SpecTooLarge},
+		{name: "B9 150,000 values", in: head + one + "containerEdits: {env: [" + strings.Repeat("a=,", 150_000) + "]}", reason: cdi.SpecTooLarge},
+		{name: "B9 too many problems", in: head + "devices: [" + strings.Repeat("1,", 1000) + "]", reason: cdi.SpecType, where: "and 900 more problems"},
 		{name: "B10 alias", in: head + "devices:\n- &a {name: a, containerEdits: {env: [A=1]}}\n- *a\n", reason: cdi.SpecYAMLFeature, where: "spec.yaml:4:3"},
 		{name: "B10 anchor alone", in: head + one + "containerEdits: &x {env: [A=1]}\n", reason: cdi.SpecYAMLFeature},
 		{name: "B10 merge key", in: head + one + "containerEdits: {<<: {env: [A=1]}}\n", reason: cdi.SpecYAMLFeature},

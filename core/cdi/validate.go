@@ -53,27 +53,31 @@ func Validate(spec *specs.Spec) []Problem {
 		return []Problem{{Reason: SpecEmpty, Msg: "no Spec data"}}
 	}
 	var out []Problem
-	for _, p := range validate(spec) {
+	found := validate(spec)
+	for _, p := range found.problems {
 		out = append(out, Problem{Where: p.field, Reason: p.reason, Msg: p.msg, Hint: p.hint})
+	}
+	if found.more > 0 {
+		out = append(out, Problem{Reason: out[len(out)-1].Reason, Msg: fmt.Sprintf("and %d more problems", found.more)})
 	}
 	return out
 }
 
 // A validator collects problems of a typed Spec.
-type validator struct{ problems []fieldProblem }
+type validator struct{ found findings }
 
-func validate(spec *specs.Spec) []fieldProblem {
+func validate(spec *specs.Spec) findings {
 	v := &validator{}
 	v.version(spec)
 	v.kind(spec.Kind)
 	v.annotations(spec.Annotations, "annotations")
 	v.edits(&spec.ContainerEdits, "containerEdits")
 	v.devices(spec.Devices)
-	return v.problems
+	return v.found
 }
 
 func (v *validator) add(r refuse.Reason, field, hint, format string, args ...any) {
-	v.problems = append(v.problems, fieldProblem{field: field, reason: r, msg: fmt.Sprintf(format, args...), hint: hint})
+	v.found.add(fieldProblem{field: field, reason: r, hint: hint}, format, args...)
 }
 
 func (v *validator) kind(kind string) {

@@ -88,9 +88,19 @@ func (g *generator) checkNVML() error {
 		return nvmlRefusal("Init", r)
 	}
 	defer g.lib.Shutdown()
-	gpus, empty, err := g.countMIG()
-	if err != nil {
-		return err
+	gpus, r := g.lib.DeviceGetCount()
+	if r != nvml.SUCCESS {
+		return nvmlRefusal("DeviceGetCount", r)
+	}
+	var empty []int
+	for i := range gpus {
+		none, err := g.checkGPU(i)
+		if err != nil {
+			return err
+		}
+		if none {
+			empty = append(empty, i)
+		}
 	}
 	switch {
 	case gpus == 0:
@@ -106,29 +116,40 @@ func (g *generator) checkNVML() error {
 	return nil
 }
 
-// countMIG returns the number of GPUs and the indexes of those that are in MIG
-// mode without any MIG device.
-func (g *generator) countMIG() (gpus int, empty []int, err error) {
-	err = g.devices.VisitDevices(func(i int, d device.Device) error {
-		gpus++
-		on, err := d.IsMigEnabled()
-		if err != nil || !on {
-			return err
-		}
-		migs, err := d.GetMigDevices()
-		if err == nil && len(migs) == 0 {
-			empty = append(empty, i)
-		}
-		return err
-	})
-	if err != nil {
-		return 0, nil, g.nvmlFailure(err)
+// checkGPU reports whether a GPU is in MIG mode without any MIG device. A GPU
+// that does not answer is refused here, where its index and NVML's code are
+// known.
+func (g *generator) checkGPU(index int) (empty bool, err error) {
+	fail := func(call string, r nvml.Return) error {
+		e := nvmlRefusal(call, r)
+		e.Where = fmt.Sprintf("GPU %d: %s", index, e.Where)
+		return e
 	}
-	return gpus, empty, nil
-}
-
-func (g *generator) nvmlFailure(err error) *refuse.Error {
-	return refusal(ReasonNVML, "NVML", "the management library failed").WithErr(err)
+	handle, r := g.lib.DeviceGetHandleByIndex(index)
+	if r != nvml.SUCCESS {
+		return false, fail("DeviceGetHandleByIndex", r)
+	}
+	if _, r := handle.GetUUID(); r != nvml.SUCCESS {
+		return false, fail("DeviceGetUUID", r)
+	}
+	mode, _, r := handle.GetMigMode()
+	switch {
+	case r == nvml.ERROR_NOT_SUPPORTED, r == nvml.ERROR_FUNCTION_NOT_FOUND:
+		return false, nil
+	case r != nvml.SUCCESS:
+		return false, fail("DeviceGetMigMode", r)
+	case mode != nvml.DEVICE_MIG_ENABLE:
+		return false, nil
+	}
+	d, err := g.devices.NewDevice(handle)
+	if err != nil {
+		return false, refusal(ReasonNVML, fmt.Sprintf("GPU %d", index), "cannot be used").WithErr(err)
+	}
+	migs, err := d.GetMigDevices()
+	if err != nil {
+		return false, refusal(ReasonNVML, fmt.Sprintf("GPU %d", index), "its MIG devices cannot be listed").WithErr(err)
+	}
+	return len(migs) == 0, nil
 }
 
 // generate runs nvcdi.
