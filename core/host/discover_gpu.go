@@ -52,8 +52,10 @@ func (d *discovery) gpu(g *GPU) error {
 		g.Card, g.Render, err = d.drm("/sys/bus/platform/devices/" + g.Platform)
 		return err
 	}
-	dir := pciDevices + "/" + g.PCI.BDF.String()
-	var err error
+	dir, err := d.device(g.PCI.BDF.String())
+	if err != nil {
+		return err
+	}
 	if g.Card, g.Render, err = d.drm(dir); err != nil {
 		return err
 	}

@@ -62,9 +62,11 @@ func isGPU(f PCIFunction) bool {
 // function reads one entry of /sys/bus/pci/devices
 // (Documentation/ABI/testing/sysfs-bus-pci).
 func (d *discovery) function(name string) (PCIFunction, error) {
-	dir := pciDevices + "/" + name
 	f := PCIFunction{NUMANode: -1, IOMMUGroup: -1}
-	var err error
+	dir, err := d.device(name)
+	if err != nil {
+		return f, err
+	}
 	if f.BDF, err = pci.ParseBDF(name); err != nil {
 		return f, fmt.Errorf("%s: %w", pciDevices, err)
 	}
@@ -117,6 +119,20 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 	}
 	f.BARs, err = parseResource(text)
 	return f, inFile(dir+"/resource", err)
+}
+
+// device returns the directory that an entry of the bus leads to. Going there
+// once spares following the same link for each attribute.
+func (d *discovery) device(name string) (string, error) {
+	p := pciDevices + "/" + name
+	dir, err := Resolve(d.r, p)
+	if missing(err) {
+		dir, err = Resolve(d.r, p)
+	}
+	if err != nil {
+		return "", fmt.Errorf("follow %s: %w", p, err)
+	}
+	return dir, nil
 }
 
 // parseHexAttr reads "0x10de", "0x10DE" or "10de" of exactly that many digits.
