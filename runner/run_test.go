@@ -1,0 +1,240 @@
+package runner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurig/core/device"
+	"gpurig/core/plan"
+	"gpurig/reports"
+	"gpurig/runner"
+	"gpurig/runner/observe"
+	"gpurig/runner/specgen"
+	"gpurig/runner/target"
+	"gpurig/scenarios"
+)
+
+const one = `
+host: dgx-a100
+containers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=1}}}}
+expect: {c1: {nodes: {/dev/nvidia1: {number: "195:1"}}}}
+`
+
+func run(t *testing.T, ctx context.Context, opts runner.Options, vs []scenarios.Variant) reports.Report {
+	t.Helper()
+	if opts.Specs == nil {
+		opts.Specs = &fakeSpecs{}
+	}
+	opts.Hosts = runner.Profiles{}
+	r, err := runner.Run(ctx, opts, vs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tg := range opts.Targets {
+		tg.(*fakeTarget).left(t)
+	}
+	return r
+}
+
+// The four verdicts are kept apart, and whatever happens the container is
+// removed.
+func TestVerdicts(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		target *fakeTarget // nil: one that does as it is told
+		specs  error
+		text   string
+		want   reports.Verdict
+		why    string // part of the reason, or of the first finding
+	}{
+		{name: "all as expected", want: reports.Pass},
+		{name: "the machine cannot", target: &fakeTarget{can: &target.CannotError{Target: "fake", Why: "needs root"}}, want: reports.Skip, why: "needs root"},
+		{name: "a scenario for another target", text: one + "targets: [lxc]", want: reports.Skip, why: "the scenario is for lxc"},
+		{name: "no Spec can be had", specs: &specgen.NeedsSpecError{Golden: specgen.ErrNoGolden, Err: errors.New("no user namespaces")}, want: reports.Skip, why: "no user namespaces"},
+		{name: "the generator fails", specs: errors.New("pipe broke"), want: reports.Broken, why: "pipe broke"},
+		{name: "a node is not seen", target: &fakeTarget{look: func(o *observe.Observation) { o.Nodes = nil }}, want: reports.Fail, why: "/dev/nvidia1"},
+		{name: "the observation is incomplete", target: &fakeTarget{look: func(o *observe.Observation) { o.Problems = []string{"mount table: EIO"} }}, want: reports.Broken, why: "mount table: EIO"},
+		{name: "the container is lost", target: &fakeTarget{start: func(plan.Plan) error { return fmt.Errorf("monitor died: %w", target.ErrBroken) }}, want: reports.Broken, why: "monitor died"},
+		{name: "liblxc says no", target: &fakeTarget{start: func(plan.Plan) error { return errors.New("mount entry 3: ENOENT") }}, want: reports.Fail, why: "mount entry 3: ENOENT"},
+		{name: "a panic", target: &fakeTarget{start: func(plan.Plan) error { panic("oh") }}, want: reports.Broken, why: "run_test.go"},
+		{name: "a container cannot be removed", target: &fakeTarget{remove: errors.New("busy")}, want: reports.Broken, why: "busy"},
+		{name: "an unknown host", text: strings.Replace(one, "dgx-a100", "no-such-host", 1), want: reports.Broken, why: "no-such-host"},
+		{name: "an impossible change", text: one + "changes: [{remove-gpu: 63}]", want: reports.Broken, why: "not possible on this host"},
+		{name: "a refusal that nobody expects", text: strings.Replace(one, "gpu=1", "gpu=15", 1), want: reports.Fail, why: "nvidia.com/gpu=15"},
+		{name: "a refusal that is expected", text: "host: dgx-a100\ncontainers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=15}}}}\nexpect: {c1: {refused: not-found, running: false}}", want: reports.Pass},
+		{name: "a stop of what does not run", text: one + "steps: [{stop: c1}]", want: reports.Broken, why: "1: stop c1: c1 does not run"},
+		{
+			name: "a refusal that is overtaken by the next start", want: reports.Fail, why: "nvidia.com/gpu=7",
+			text: strings.Replace(one, "gpu=1", "gpu=7", 1) + "changes: [{remove-gpu: 7}]\nsteps: [{start: c1}, {restart: c1}]",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.text == "" {
+				tc.text = one
+			}
+			if tc.target == nil {
+				tc.target = &fakeTarget{}
+			}
+			tc.target.name = "fake"
+			r := run(t, t.Context(), runner.Options{Targets: []target.Target{tc.target}, Specs: &fakeSpecs{err: tc.specs}}, parse(t, tc.text))
+			if len(r.Results) != 1 || !r.Complete {
+				t.Fatalf("report: %+v; want one result", r)
+			}
+			got := r.Results[0]
+			words := got.Reason
+			for _, f := range got.Findings {
+				words += " " + f.What + " " + f.Got
+			}
+			if got.Verdict != tc.want || !strings.Contains(words, tc.why) {
+				t.Errorf("verdict %s, %q; want %s with %q", got.Verdict, words, tc.want, tc.why)
+			}
+			if (got.Verdict == reports.Pass || got.Verdict == reports.Skip) && len(got.Findings) > 0 || got.Verdict == reports.Fail && len(got.Findings) == 0 {
+				t.Errorf("%s with findings %+v", got.Verdict, got.Findings)
+			}
+		})
+	}
+}
+
+func TestARunningContainerKeepsItsPlan(t *testing.T) {
+	specs := &fakeSpecs{}
+	var traces []runner.Trace
+	r := run(t, t.Context(), runner.Options{
+		Targets: []target.Target{&fakeTarget{name: "fake"}}, Specs: specs, Trace: func(tr runner.Trace) { traces = append(traces, tr) },
+	}, parse(t, `
+host: t4-server
+driver: 535
+containers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=0}}}}
+steps:
+  - start: c1
+  - change: {driver: 550}
+    expect: {c1: {absent: ["/usr/lib/x86_64-linux-gnu/libcuda.so.550*"], mounts: {/usr/lib/x86_64-linux-gnu/libcuda.so.535.113.01: ro}}}
+  - restart: c1
+expect: {c1: {absent: ["/usr/lib/x86_64-linux-gnu/libcuda.so.535*"]}}
+`))
+	if r.Totals.Pass != 1 {
+		t.Errorf("results: %+v", r.Results)
+	}
+	if n := specs.calls.Load(); n != 2 {
+		t.Errorf("%d Specs were made; want one for each state of the host", n)
+	}
+	if len(traces) != 1 || len(traces[0].Steps) < 4 || traces[0].Steps[0].Host == nil || traces[0].Result.Verdict != reports.Pass {
+		t.Fatalf("traces: %+v", traces)
+	}
+	s := r.Results[0].Stations
+	if len(s.Host) != 12 || len(s.Spec) != 12 || len(s.Plan["c1"]) != 12 || len(s.Seen["c1"]) != 12 {
+		t.Errorf("stations: %+v; want digests of all", s)
+	}
+}
+
+func TestPlugAndUnplug(t *testing.T) {
+	r := run(t, t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}}}, parse(t, `
+host: dgx-a100
+containers:
+  c1: {devices: {gpu0: {id: nvidia.com/gpu=0}}}
+  c2: {devices: {gpu0: {id: nvidia.com/gpu=0}, gpu1: {id: nvidia.com/gpu=1}}}
+  c3: {devices: {}}
+steps:
+  - start: c1
+  - start: c2
+  - plug: {container: c1, name: gpu1, device: {id: nvidia.com/gpu=1}}
+    expect: {c1: {same-as: c2}}
+  - plug: {container: c1, name: gpu9, device: {id: nvidia.com/gpu=99}}
+    expect: {c1: {refused: not-found, same-as: c2}}
+  - change: {unload: true}
+  - unplug: {container: c1, name: gpu1}
+    expect: {c1: {only-nodes: [/dev/nvidia0]}}
+  - unplug: {container: c1, name: gpu0}
+expect: {c1: {only-nodes: [], running: true}}
+`))
+	if r.Totals.Pass != 1 {
+		t.Errorf("results: %+v", r.Results)
+	}
+}
+
+func TestTargetsAreCompared(t *testing.T) {
+	other := &fakeTarget{name: "other", look: func(o *observe.Observation) {
+		o.Nodes = append(o.Nodes, observe.Node{Path: "/dev/extra", Type: device.Char, Num: device.Num{Major: 1, Minor: 1}})
+	}}
+	opts := runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}, other}}
+	// The expectation is met on both; only the comparison sees the difference.
+	r := run(t, t.Context(), opts, parse(t, "host: no-gpu\ncontainers: {c1: {devices: {}}}\nexpect: {c1: {running: true}}"))
+	found := slices.ContainsFunc(r.Results[1].Findings, func(f reports.Finding) bool {
+		return f.Station == "across" && f.What == "nodes /dev/extra" && f.Want == "nothing on fake"
+	})
+	if r.Results[0].Verdict != reports.Pass || r.Results[1].Verdict != reports.Fail || !found {
+		t.Errorf("results: %+v; want a finding across the targets", r.Results)
+	}
+	other.look = nil
+	if r := run(t, t.Context(), opts, parse(t, one)); r.Totals.Pass != 2 {
+		t.Errorf("results of equal targets: %+v", r.Results)
+	}
+}
+
+func TestSpecsAreMadeOncePerHost(t *testing.T) {
+	specs := &fakeSpecs{}
+	vs := parse(t, one+"matrix: {cgroup: [v1, v2], idmap: [none, default], image: [glibc, musl, none]}")
+	r := run(t, t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}}, Specs: specs, Jobs: 4}, vs)
+	if r.Totals.Pass != len(vs) || specs.calls.Load() != 1 {
+		t.Errorf("totals %+v of %d with %d Specs made; want all passed with one", r.Totals, len(vs), specs.calls.Load())
+	}
+}
+
+// Ctrl-C: containers are removed, nothing is called pass, and the report says
+// that it is not complete.
+func TestCancelLeavesNothingBehind(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	tg := &fakeTarget{name: "fake", start: func(plan.Plan) error { cancel(); return nil }}
+	vs := parse(t, one+"matrix: {image: [a, b, c, d, e, f]}\nsteps: [{start: c1}, {stop: c1}, {start: c1}]")
+	r := run(t, ctx, runner.Options{Targets: []target.Target{tg}, Jobs: 2}, vs)
+	if r.Complete || len(r.Results) > 0 {
+		t.Errorf("complete %v with %d results; want an incomplete report without any", r.Complete, len(r.Results))
+	}
+}
+
+func TestASlowScenarioIsBroken(t *testing.T) {
+	tg := &fakeTarget{name: "fake"}
+	tg.start = func(plan.Plan) error { time.Sleep(20 * time.Millisecond); return nil }
+	r := run(t, t.Context(), runner.Options{Targets: []target.Target{tg}, Timeout: time.Millisecond}, parse(t, one+"steps: [{start: c1}, {stop: c1}]"))
+	if r.Totals.Broken != 1 || !strings.Contains(r.Results[0].Reason, "took too long: 1ms") {
+		t.Errorf("results: %+v; want broken after 1ms", r.Results)
+	}
+}
+
+// Each variant is in exactly one shard.
+func TestShards(t *testing.T) {
+	vs := parse(t, one+"matrix: {cgroup: [v1, v2], idmap: [none, default], image: [a, b, c, d, e]}")
+	for n := 1; n <= 7; n++ {
+		seen := map[string]int{}
+		for k := 1; k <= n; k++ {
+			sh, err := runner.ParseShard(fmt.Sprintf("%d/%d", k, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := sh.Of(vs)
+			if len(part) < len(vs)/n {
+				t.Errorf("shard %s has %d of %d variants", sh, len(part), len(vs))
+			}
+			for _, v := range part {
+				seen[v.ID()]++
+			}
+		}
+		for _, v := range vs {
+			if seen[v.ID()] != 1 {
+				t.Errorf("%d shards: %s is in %d of them", n, v.ID(), seen[v.ID()])
+			}
+		}
+	}
+	for _, bad := range []string{"", "1", "0/3", "4/3", "-1/3", "a/b", "1/0", "1/3/4"} {
+		if sh, err := runner.ParseShard(bad); err == nil {
+			t.Errorf("ParseShard(%q) = %v; want an error", bad, sh)
+		}
+	}
+	if _, err := runner.Run(t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{}}, Specs: &fakeSpecs{}, Hosts: runner.Profiles{}, Shard: runner.Shard{K: 4, N: 3}}, nil); err == nil {
+		t.Error("Run took shard 4/3")
+	}
+}
