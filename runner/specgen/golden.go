@@ -17,28 +17,28 @@ var (
 	ErrStaleGolden = errors.New("the checked-in Spec is of another tree of the host; make golden rewrites it")
 )
 
-// A golden is one checked-in file, NAME.json in folder fixtures/specs.
-type golden struct {
+// A goldenSpec is one checked-in file, NAME.json in folder fixtures/specs.
+type goldenSpec struct {
 	Digest Digest `json:"digest"` // of the request
 	Tree   string `json:"tree"`   // sum of the host's tree
 	reply
 }
 
 // newGolden is what the file of a request holds, with r's answer.
-func newGolden(r Request, answer reply) (golden, error) {
+func newGolden(r Request, answer reply) (goldenSpec, error) {
 	key, err := r.Digest()
 	if err != nil {
-		return golden{}, err
+		return goldenSpec{}, err
 	}
 	t, err := r.Tree()
 	if err != nil {
-		return golden{}, err
+		return goldenSpec{}, err
 	}
-	return golden{Digest: key, Tree: t.Sum(), reply: answer}, nil
+	return goldenSpec{Digest: key, Tree: t.Sum(), reply: answer}, nil
 }
 
 // text is the file's content.
-func (g golden) text() ([]byte, error) {
+func (g goldenSpec) text() ([]byte, error) {
 	data, err := json.MarshalIndent(g, "", "  ")
 	return append(data, '\n'), err
 }
@@ -56,7 +56,7 @@ var goldens = sync.OnceValues(func() (map[Digest]named, error) {
 		if err != nil {
 			return nil, err
 		}
-		var g golden
+		var g goldenSpec
 		if err := json.Unmarshal(data, &g); err != nil {
 			return nil, fmt.Errorf("fixtures/specs/%s: %w", path.Base(f), err)
 		}
@@ -67,7 +67,7 @@ var goldens = sync.OnceValues(func() (map[Digest]named, error) {
 
 type named struct {
 	file string
-	golden
+	goldenSpec
 }
 
 // golden finds a checked-in Spec. Its host must have exactly the same files.

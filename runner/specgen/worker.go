@@ -19,7 +19,7 @@ import (
 const kind = "specgen"
 
 func init() {
-	w := &worker{}
+	w := &worker{trim: true}
 	mntns.Register(kind, mntns.Handler{Build: w.build, Run: w.run})
 }
 
@@ -28,6 +28,7 @@ const keep = 8
 
 // A worker answers requests in the child, one at a time.
 type worker struct {
+	trim  bool    // see trimMinors
 	trees []built // most recently used first
 }
 
@@ -52,6 +53,11 @@ func (w *worker) build(data []byte) (*tree.Tree, error) {
 		t, err := r.Tree()
 		if err != nil {
 			return nil, err
+		}
+		if w.trim {
+			if err := trimMinors(t, r.Model); err != nil {
+				return nil, err
+			}
 		}
 		w.trees = append([]built{{host, t}}, w.trees...)
 	} else {

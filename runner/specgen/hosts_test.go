@@ -1,0 +1,192 @@
+package specgen
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/core/refuse"
+	"gpurig/fakehw"
+	"gpurig/fakehw/nvmlfake"
+)
+
+func file(s string) *string { return &s }
+
+const csvDir = "/etc/nvidia-container-runtime/host-files-for-container.d/"
+
+// Hosts that are not ready, from the bug corpus: a Spec that is half a Spec must
+// say so or not be made.
+func TestSpecsMadeTooEarly(t *testing.T) {
+	g := shared(t)
+	for _, tc := range []struct {
+		name, host string
+		changes    []FileChange
+		nvml       nvmlfake.Options
+		opts       nvidia.Options
+		refused    refuse.Reason
+		says       string // in the refusal, or in a warning
+	}{
+		{name: "bug uvm-missing-at-boot", host: "t4-server", says: "uvm-missing /dev/nvidia-uvm",
+			changes: []FileChange{{Path: "/dev/nvidia-uvm", Remove: true}, {Path: "/dev/nvidia-uvm-tools", Remove: true}}},
+		{name: "bug modules-loaded-no-nodes", host: "t4-server", refused: nvidia.ReasonNodeMissing, says: "/dev/nvidia0",
+			changes: []FileChange{{Path: "/dev/nvidia0", Remove: true}}},
+		{name: "bug modules-loaded-no-nodes, the control node", host: "t4-server", refused: nvidia.ReasonNodeMissing, says: "/dev/nvidiactl",
+			changes: []FileChange{{Path: "/dev/nvidiactl", Remove: true}}},
+		{name: "bug mig-parent-only", host: "a100-mig-2g-3g", refused: nvidia.ReasonMIGNodeMissing, says: "/dev/nvidia-caps/nvidia-cap22 is not there",
+			changes: []FileChange{{Path: "/dev/nvidia-caps/nvidia-cap22", Remove: true}}},
+		{name: "bug mig-enabled-empty", host: "a100-mig-empty", refused: nvidia.ReasonMIGEmpty, says: "GPU 0"},
+		{name: "bug csv-missing-entries", host: "jetson-agx-orin", says: "/dev/nvidiactl: not on this host (devices.csv:2)",
+			changes: []FileChange{{Path: csvDir + "devices.csv", File: file("dev, /dev/nvmap\ndev, /dev/nvidiactl\n")}, {Path: "/dev/nvidiactl", Remove: true}}},
+		{name: "bug empty-tegra-spec", host: "jetson-agx-orin", refused: nvidia.ReasonNoCSV, says: "devices.csv",
+			changes: []FileChange{{Path: strings.TrimSuffix(csvDir, "/"), Remove: true}}},
+		{name: "bug empty-tegra-spec, no node of the list", host: "jetson-agx-orin", refused: nvidia.ReasonNodeMissing, says: "none of the device nodes in devices.csv",
+			changes: []FileChange{{Path: csvDir + "devices.csv", File: file("dev, /dev/nothing\n")}}},
+		{name: "a driver without a userspace file", host: "t4-server", refused: nvidia.ReasonGenerator, says: "libcuda",
+			opts: nvidia.Options{DriverRoot: "/nowhere", DevRoot: "/"}},
+		{name: "a GPU that is lost", host: "t4-server", refused: nvidia.ReasonNVML, says: "ERROR_GPU_IS_LOST",
+			nvml: nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetUUID:0": nvml.ERROR_GPU_IS_LOST}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res, err := g.Generate(t.Context(), Request{Model: profile(t, tc.host), Changes: tc.changes, NVML: tc.nvml, Options: tc.opts})
+			if tc.refused != "" {
+				if !errors.Is(err, tc.refused) || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("Generate() = %v; want %s and %q", err, tc.refused, tc.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !warned(res, tc.says) {
+				t.Errorf("no warning %q in %v", tc.says, res.Warnings)
+			}
+		})
+	}
+}
+
+// A MIG device has its GPU's node and its own two capability nodes, and nothing
+// of its neighbour; cap1 and cap2 are for management alone (bug
+// mig-caps-permissions).
+func TestMIGNodes(t *testing.T) {
+	g := shared(t)
+	r := Request{Model: profile(t, "a100-mig-2g-3g")}
+	res := generate(t, g, r)
+	for i, gi := range r.Model.NVIDIAGPUs()[0].MIG.Instances {
+		got := strings.Fields(paths(res, gi.Compute[0].UUID))
+		if len(got) != 3 || got[0] != "/dev/nvidia0" || !strings.Contains(got[1], "nvidia-cap") || !strings.Contains(got[2], "nvidia-cap") {
+			t.Errorf("MIG device %d has %v", i, got)
+		}
+	}
+	for _, d := range res.Spec.Devices {
+		if got := " " + paths(res, d.Name) + " "; strings.Contains(got, "nvidia-cap1 ") || strings.Contains(got, "nvidia-cap2 ") {
+			t.Errorf("%s has %s", d.Name, got)
+		}
+	}
+	r.Options.Mode = "management"
+	res = generate(t, g, r)
+	if got := paths(res, "all"); res.Spec.Kind != "management.nvidia.com/gpu" || !strings.Contains(got, "nvidia-cap1 ") || !strings.Contains(got, "nvidia-cap2") {
+		t.Errorf("management Spec of %s has %s", res.Spec.Kind, got)
+	}
+}
+
+func TestModes(t *testing.T) {
+	g := shared(t)
+	for _, tc := range []struct {
+		host, mode, kind, devices, node string
+		refused                         refuse.Reason
+	}{
+		{host: "dgx-a100", mode: "nvswitch", kind: "nvidia.com/nvswitch", devices: "all", node: "/dev/nvidia-nvswitchctl"},
+		{host: "dgx-a100", mode: "management", kind: "management.nvidia.com/gpu", devices: "all", node: "/dev/nvidia7"},
+		{host: "gb200", mode: "imex", kind: "nvidia.com/imex-channel", devices: "0 1 2 3 all", node: "/dev/nvidia-caps-imex-channels/channel3"},
+		{host: "a100-mig-2g-3g", mode: "mig-caps", kind: "nvidia.com/mig-caps", devices: "config monitor"},
+		{host: "jetson-agx-orin", mode: "auto", kind: "nvidia.com/gpu", devices: "0 all gpu0", node: "/dev/nvmap"},
+		{host: "t4-server", mode: "gds", refused: nvidia.ReasonNoDevices},
+		{host: "t4-server", mode: "gdrcopy", refused: nvidia.ReasonNoDevices},
+		{host: "t4-server", mode: "mofed", refused: nvidia.ReasonNoDevices},
+		{host: "t4-server", mode: "imex", refused: nvidia.ReasonNoDevices},
+		{host: "t4-server", mode: "nvswitch", refused: nvidia.ReasonNoDevices},
+		{host: "t4-server", mode: "csv", refused: nvidia.ReasonNoCSV},
+	} {
+		t.Run(tc.host+" "+tc.mode, func(t *testing.T) {
+			res, err := g.Generate(t.Context(), Request{Model: profile(t, tc.host), Options: nvidia.Options{Mode: tc.mode}})
+			if tc.refused != "" {
+				if !errors.Is(err, tc.refused) {
+					t.Errorf("Generate() = %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Spec.Kind != tc.kind || names(res) != tc.devices {
+				t.Errorf("kind %s, devices %s", res.Spec.Kind, names(res))
+			}
+			if tc.node != "" && !strings.Contains(paths(res, "all"), tc.node) {
+				t.Errorf("all has %s, not %s", paths(res, "all"), tc.node)
+			}
+		})
+	}
+}
+
+// Layouts where the driver is not at the usual place (bug snap-driver-root).
+func TestDriverRoots(t *testing.T) {
+	g := shared(t)
+	for name, want := range map[string][2]string{ // prefixes of a library's path on the host and in the container
+		"snap-t4":    {"/var/lib/snapd/hostfs/usr/lib/", "/usr/lib/"},
+		"nixos-4090": {"/nix/store/", "/nix/store/"},
+		"rhel-t4":    {"/usr/lib64/", "/usr/lib64/"},
+	} {
+		res := generate(t, g, Request{Model: profile(t, name)})
+		found := false
+		for _, m := range res.Spec.ContainerEdits.Mounts {
+			if strings.Contains(m.HostPath, "libcuda.so.") {
+				found = true
+				if !strings.HasPrefix(m.HostPath, want[0]) || !strings.HasPrefix(m.ContainerPath, want[1]) {
+					t.Errorf("%s: libcuda is %s on the host, %s in the container", name, m.HostPath, m.ContainerPath)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s: no libcuda", name)
+		}
+	}
+}
+
+// Bug uvm-missing-at-boot, the second half: once the nodes are there, the Spec
+// has them. And the numbers are those of the host after a reboot (bug
+// dynamic-major-after-reboot).
+func TestAnotherHostAnotherSpec(t *testing.T) {
+	g := generator(t, Options{Children: 1})
+	m := profile(t, "t4-server")
+	for _, major := range []uint32{511, 234} {
+		changed, err := fakehw.WithMajors(m, map[string]uint32{"nvidia-uvm": major})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range generate(t, g, Request{Model: changed}).Spec.ContainerEdits.DeviceNodes {
+			if n.Path == "/dev/nvidia-uvm" && n.Major != int64(major) {
+				t.Errorf("/dev/nvidia-uvm has major %d, the host %d", n.Major, major)
+			}
+		}
+	}
+}
+
+// The model of a request is not changed by asking.
+func TestHostOptionsFillInOnlyWhatIsEmpty(t *testing.T) {
+	m := host.Model{Userspace: &host.Userspace{DriverRoot: "/run/nvidia/driver", LibDir: "/opt/lib"}}
+	if got := HostOptions(m, nvidia.Options{}); got.DriverRoot != "/run/nvidia/driver" || got.DevRoot != "/" ||
+		len(got.LibrarySearchPaths) != 1 || got.LibrarySearchPaths[0] != "/run/nvidia/driver/opt/lib" {
+		t.Errorf("%+v", got)
+	}
+	set := nvidia.Options{DriverRoot: "/a", DevRoot: "/b", LibrarySearchPaths: []string{"/c"}}
+	if got := HostOptions(m, set); got.DriverRoot != "/a" || got.DevRoot != "/b" || got.LibrarySearchPaths[0] != "/c" {
+		t.Errorf("%+v", got)
+	}
+	if got := HostOptions(host.Model{}, nvidia.Options{}); got.DriverRoot != "" {
+		t.Errorf("%+v", got)
+	}
+}
