@@ -121,11 +121,8 @@ func TestValidate(t *testing.T) {
 }
 
 func TestHook(t *testing.T) {
-	if r, ok := (policy.Policy{}).Hook("apply-cuda-memory-limits"); !ok || r.Hook != policy.Refused {
-		t.Errorf("a memory limit is %v, %v; want refused", r.Hook, ok)
-	}
-	if r, _ := (policy.Policy{LeaveOut: []string{"apply-cuda-memory-limits"}}).Hook("apply-cuda-memory-limits"); r.Hook != policy.LeftOut {
-		t.Errorf("with leaveOut a memory limit is %v, want left out", r.Hook)
+	if r, ok := (policy.Policy{}).Hook("apply-cuda-memory-limits"); !ok || r.Hook != policy.LeftOut || r.Reason != "no-memory-limit" {
+		t.Errorf("a memory limit is %v, %v; want left out: nothing asks for one", r, ok)
 	}
 	if _, ok := (policy.Policy{}).Hook("create-symlink"); ok {
 		t.Error("a hook kind is matched by prefix")

@@ -287,6 +287,7 @@ PERL*           | Perl runs it
 RUBY*           | Ruby runs it
 NODE_*          | Node runs it
 JAVA_*          | Java runs it
+NVIDIA_GPU_MEMORY_* | it asks for a limit of GPU memory, which nothing here would keep
 LXC_*           | the container manager's own
 LXD_*           | the container manager's own
 container       | the container manager's own
@@ -301,7 +302,7 @@ chmod           | carried-out | - | modes of directories and nodes below /dev
 enable-cuda-compat | left-out | needs-image-libraries | it would put libraries of the image before the driver's; the driver's own libraries are used
 disable-device-node-modification | left-out | no-driver-parameters | it would cover /proc/driver/nvidia/params; the device cgroup keeps other nodes unusable
 update-application-profile | left-out | no-application-profile | it would write a profile of visible GPUs for EGL and Vulkan; only the nodes of the chosen GPUs are in the container
-apply-cuda-memory-limits | refused | needs-running-runtime | it limits GPU memory with the container runtime's help, and a container without that limit is not what was asked for
+apply-cuda-memory-limits | left-out | no-memory-limit | it sets the GPU memory limit that NVIDIA_GPU_MEMORY_REQUEST or NVIDIA_GPU_MEMORY_LIMIT asks for and does nothing without them; a Spec that sets one is refused
 create-soname-symlinks | carried-out | - | the library cache finds libraries by their SONAME
 noop | left-out | does-nothing | it does nothing by design`)
 )
