@@ -111,6 +111,7 @@ func TestAsk(t *testing.T) {
 		{in: "nvidia.com/imex-channel=0", form: cdi.FormOther},
 		{in: "nvidia.com/gpu=00", form: cdi.FormOther},
 		{in: "nvidia.com/gpu=1000", form: cdi.FormOther},
+		{in: "nvidia.com/gpu=igpu1", form: cdi.FormOther},
 		{in: "management.nvidia.com/gpu=all", form: cdi.FormAll},
 
 		{in: "nvidia.com/mig=all", reason: cdi.MIGAll},

@@ -218,7 +218,7 @@ func (p *parser) hexID(name, s, example string) *uint16 {
 		return nil
 	}
 	v, err := strconv.ParseUint(s, 16, 16)
-	if err != nil || len(s) != 4 || strings.ContainsAny(s, "+-_xX") {
+	if err != nil || len(s) != 4 {
 		p.refuse(BadOption, name, "Write four hexadecimal digits as lspci -nn prints them, for instance "+example+".", "%s is not four hexadecimal digits", quote(s))
 		return nil
 	}
@@ -282,7 +282,7 @@ func (p *parser) mode() {
 		return
 	}
 	v, err := strconv.ParseUint(strings.TrimPrefix(s, "0o"), 8, 32)
-	if err != nil || strings.ContainsAny(s, "+-_") || len(s) > 6 {
+	if err != nil || len(s) > 6 {
 		hint := "Write octal digits, for instance mode=0660."
 		if d, ok := decimal(s, 0o777); ok {
 			hint = "If " + s + " is meant as a decimal number, write mode=0" + strconv.FormatUint(d, 8) + "."
