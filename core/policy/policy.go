@@ -29,7 +29,7 @@ type Policy struct {
 	// Environment is more names of environment variables.
 	Environment []string `json:"environment,omitempty" yaml:"environment,omitempty"`
 	// LeaveOut are hook kinds, or names of hook programs, that may be left out
-	// with a note, where the table refuses or does not know them.
+	// with a note, where the table does not know them.
 	LeaveOut []string `json:"leaveOut,omitempty" yaml:"leaveOut,omitempty"`
 }
 
@@ -203,13 +203,9 @@ func (p Policy) Option(name string) bool {
 // Hook returns the rule of a hook kind; without one the kind is not known.
 func (p Policy) Hook(kind string) (Rule, bool) {
 	for _, r := range hooks {
-		if r.Match != kind {
-			continue
+		if r.Match == kind {
+			return r, true
 		}
-		if r.Hook == Refused && slices.Contains(p.LeaveOut, kind) {
-			r.Hook = LeftOut
-		}
-		return r, true
 	}
 	if slices.Contains(p.LeaveOut, kind) {
 		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: LeftOutByPolicy, Why: "the policy of this host leaves it out"}, true

@@ -28,7 +28,6 @@ type Treatment string
 const (
 	CarriedOut Treatment = "carried-out" // its work is in the plan
 	LeftOut    Treatment = "left-out"    // not done, with a note that says why that is right
-	Refused    Treatment = "refused"     // leaving it out would be wrong
 )
 
 // LeftOutByPolicy is the reason of hooks that Policy.LeaveOut names.

@@ -55,22 +55,18 @@ func (p *part) hook(edit string, h *specs.Hook) {
 		p.refuse(edit, ReasonHookStage, "", "hook %s: stage %s, want %s", quote(kind), quote(h.HookName), stage)
 		return
 	}
-	values, why := map[string][]string(nil), ""
-	if rule.Match == kind && rule.Reason != NoteByPolicy {
+	var values map[string][]string
+	if rule.Reason != NoteByPolicy { // of a hook that is not known, nor are the flags
 		if values, why = readFlags(kind, rest); why != "" {
 			p.refuse(edit, ReasonHookFlag, "", "hook %s: %s", quote(kind), why)
 			return
 		}
 	}
-	what := "hook " + quote(kind)
-	switch rule.Hook {
-	case policy.CarriedOut:
+	if rule.Hook == policy.CarriedOut {
 		p.carryOut(edit, kind, values)
-	case policy.LeftOut:
-		p.note(edit, what, rule.Reason, false, "%s", rule.Why)
-	default:
-		p.refuse(edit, ReasonHookBad, hintHooks, "%s is refused: %s (rule %q)", what, rule.Why, rule.Name())
+		return
 	}
+	p.note(edit, "hook "+quote(kind), rule.Reason, false, "%s", rule.Why)
 }
 
 // stageOf returns the stage at which the toolkit runs a hook.

@@ -158,3 +158,5 @@ func toJSON(t testing.TB, v any) []byte {
 	}
 	return append(data, '\n')
 }
+
+func editsOf(e specs.ContainerEdits) []cdi.Edits { return []cdi.Edits{one(&e)} }

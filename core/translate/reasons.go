@@ -40,7 +40,6 @@ const (
 	ReasonHookStage refuse.Reason = "hook-stage"
 	ReasonHookFlag  refuse.Reason = "hook-flag"
 	ReasonHookEnv   refuse.Reason = "hook-environment"
-	ReasonHookBad   refuse.Reason = "hook-not-supported"
 	ReasonLink      refuse.Reason = "link-syntax"
 	ReasonLinkLoop  refuse.Reason = "link-loop"
 	ReasonFolder    refuse.Reason = "library-folder"
@@ -102,7 +101,6 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonHookStage, Meaning: "The hook belongs to a stage that a system container does not have."},
 		{Reason: ReasonHookFlag, Meaning: "The hook's arguments are not those it takes."},
 		{Reason: ReasonHookEnv, Meaning: "The hook's environment has a variable that is not its own."},
-		{Reason: ReasonHookBad, Meaning: "The hook is known, cannot be carried out, and must not be left out."},
 		{Reason: ReasonLink, Meaning: "A link is not written as target::link with a clean, absolute link."},
 		{Reason: ReasonLinkLoop, Meaning: "A link leads back to itself."},
 		{Reason: ReasonFolder, Meaning: "A library folder cannot stand in the loader's configuration."},

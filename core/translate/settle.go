@@ -27,10 +27,10 @@ func (w *work) settle() {
 	w.settleNested()
 	w.hidden()
 	if len(w.links) > maxEntries || len(w.modes) > maxEntries {
-		w.refuseAt("", ReasonTooMany, "%d links and %d modes, at most %d of each are made", len(w.links), len(w.modes), maxEntries)
+		w.refuseAt("containerEdits", ReasonTooMany, "%d links and %d modes, at most %d of each are made", len(w.links), len(w.modes), maxEntries)
 	}
 	if len(w.folders) > maxFolders {
-		w.refuseAt("", ReasonTooMany, "%d library folders, at most %d are searched", len(w.folders), maxFolders)
+		w.refuseAt("containerEdits", ReasonTooMany, "%d library folders, at most %d are searched", len(w.folders), maxFolders)
 	}
 }
 
