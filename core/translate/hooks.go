@@ -172,7 +172,8 @@ func (p *part) addLink(edit, at, to string) {
 	case e == nil:
 		p.links[at] = &entry[plan.Link]{plan.Link{Path: at, Target: to, Owners: p.owners}, p.at(edit)}
 	case e.v.Target != to:
-		p.refuse(edit, ReasonConflict, "", "link %s: to %s here, to %s elsewhere (%s)", quote(at), quote(to), quote(e.v.Target), e.from)
+		e.v.Owners = union(e.v.Owners, p.owners)
+		p.others = append(p.others, otherLink{at: at, to: to, from: p.at(edit)})
 	default:
 		e.v.Owners = union(e.v.Owners, p.owners)
 	}

@@ -71,6 +71,7 @@ func (w *work) settleLinks() {
 		}
 	}
 	view := linkView(w.links)
+	w.settleOthers(view)
 	moved := map[string]*entry[plan.Link]{}
 	for _, at := range sortedKeys(w.links) {
 		l := w.links[at]
@@ -100,6 +101,29 @@ func (w *work) settleLinks() {
 		l.v.Target = relative(l.v.Path, l.v.Target)
 	}
 	w.links = moved
+}
+
+// settleOthers merges links at one path whose targets end at the same file, and
+// refuses the others. NVIDIA's library brings both for a Jetson: libcuda.so to
+// libcuda.so.1, as for every driver library, and to libcuda.so.1.1, as the
+// board's CSV file and the host have it. The first is kept.
+func (w *work) settleOthers(view linkView) {
+	for _, o := range w.others {
+		l := w.links[o.at]
+		if l == nil {
+			continue // a mount stands for it
+		}
+		kept, err1 := host.Resolve(view, l.v.Target)
+		other, err2 := host.Resolve(view, o.to)
+		if err1 == nil && err2 == nil && kept == other {
+			w.notes = append(w.notes, plan.Note{
+				Device: deviceOf(o.from), Edit: editOf(o.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(o.to)), Reason: NoteSameEnd,
+				Detail: fmt.Sprintf("it leads to %s already, by way of %s", kept, quote(l.v.Target)),
+			})
+			continue
+		}
+		w.refuseAt(o.from, ReasonConflict, "link %s: to %s here, to %s elsewhere (%s)", quote(o.at), quote(o.to), quote(l.v.Target), l.from)
+	}
 }
 
 // relative returns the text of a link at place that leads to the absolute path

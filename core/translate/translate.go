@@ -105,7 +105,11 @@ type work struct {
 	groups  map[uint32]plan.Owners
 	notes   []plan.Note
 	missing []missing
+	others  []otherLink
 }
+
+// An otherLink is a link at a path that has one already, with another target.
+type otherLink struct{ at, to, from string }
 
 // An entry is something of the plan, and which edit brought it first.
 type entry[T any] struct {
