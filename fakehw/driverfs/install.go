@@ -96,7 +96,22 @@ func (in *installer) has(p string) bool {
 // library makes a shared object below the driver root. Name is its file name
 // without a version, as it shows in the file's text.
 func (in *installer) library(p, name, version, soname string) {
-	in.object(p, elfgen.Object{Arch: in.m.Arch, Name: name, Version: version, SONAME: soname, Needed: "libc.so.6"}, elfgen.Library)
+	o := elfgen.Object{Arch: in.m.Arch, Name: name, Version: version, SONAME: soname, Needed: "libc.so.6"}
+	o.Functions = functions[name]
+	in.object(p, o, elfgen.Library)
+}
+
+// functions are what programs call first in libraries that they open
+// themselves, NVIDIA's toolkit for one, without asking whether the function is
+// there. The answers send them other ways: no driver is loaded, there is no
+// device, not supported.
+var functions = map[string]string{
+	"libnvidia-ml.so": "nvmlInit=9 nvmlInit_v2=9 nvmlInitWithFlags=9 nvmlShutdown=1 nvmlErrorString=0 " +
+		"nvmlSystemGetDriverVersion=1 nvmlSystemGetNVMLVersion=1 nvmlSystemGetCudaDriverVersion=1 " +
+		"nvmlSystemGetCudaDriverVersion_v2=1 nvmlDeviceGetCount=1 nvmlDeviceGetCount_v2=1",
+	"libcuda.so": "cuInit=100 cuDriverGetVersion=3 cuDeviceGetCount=3",
+	"libnvidia-sandboxutils.so": "nvSandboxUtilsInit=2 nvSandboxUtilsShutdown=1 nvSandboxUtilsGetDriverVersion=1 " +
+		"nvSandboxUtilsGetGpuResource=1 nvSandboxUtilsGetFileContent=1",
 }
 
 func (in *installer) program(p, version string) {

@@ -90,7 +90,7 @@ func (in *installer) tegraFile(j jetson, p string, x index) {
 	case base == "ld.so.conf":
 		in.file(p, dir+"\n", 0o644)
 	case isLibrary:
-		in.object(p, elfgen.Object{Arch: in.m.Arch, Name: name + ".so", Version: j.version, SONAME: x.soname(p, name), Needed: "libc.so.6"}, elfgen.Library)
+		in.object(p, elfgen.Object{Arch: in.m.Arch, Name: name + ".so", Version: j.version, SONAME: x.soname(p, name), Needed: "libc.so.6", Functions: functions[name+".so"]}, elfgen.Library)
 	case strings.HasSuffix(base, ".json"):
 		in.file(p, tegraJSON(p), 0o644)
 	case dir == "/usr/bin" || dir == "/usr/sbin" || strings.Contains(dir, "/weston"):

@@ -17,8 +17,12 @@ import (
 	"fmt"
 )
 
-// ErrArch marks an architecture that this package has no ELF for.
-var ErrArch = errors.New("architecture is not x86_64 or aarch64")
+var (
+	// ErrArch marks an architecture that this package has no ELF for.
+	ErrArch = errors.New("architecture is not x86_64 or aarch64")
+	// ErrFunction marks a function whose number is none, or over 65,535.
+	ErrFunction = errors.New("function is not NAME or NAME=NUMBER")
+)
 
 // An Object says what to write. It is comparable, so it can be a map key; equal
 // Objects give equal bytes.
@@ -28,6 +32,12 @@ type Object struct {
 	Version string // "550.163.01"
 	SONAME  string // of a library; empty: it has none
 	Needed  string // DT_NEEDED of a library; empty: none
+
+	// Functions are what a library exports, "cuInit=100 cuCtxGetId=3": each
+	// does nothing and returns its number, zero if it has none. A program that
+	// opens a library and calls a function that is not there dies of it, so a
+	// library that does nothing must be able to say so.
+	Functions string
 }
 
 // text is what the file is about, for people and for strings(1).
@@ -114,7 +124,7 @@ type section struct {
 func (b *image) notes(o Object) (off, size uint64) {
 	b.align(4)
 	off = b.at()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", o))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
 	b.u32(4, 20, 3) // NT_GNU_BUILD_ID
 	b.WriteString("GNU\x00")
 	b.Write(sum[:20])
