@@ -5,8 +5,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/fakehw"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/profiles"
 )
 
@@ -71,5 +73,29 @@ func sameAfterDiscovery(t *testing.T, m host.Model) {
 func TestDiscoverOfBuildEqualsTheModel(t *testing.T) {
 	for _, name := range profiles.Names() {
 		t.Run(name, func(t *testing.T) { sameAfterDiscovery(t, load(t, name)) })
+	}
+}
+
+// The same through the library as programs call it: the in-process NVML of the
+// fake, read by the product's own adapter.
+func TestDiscoverThroughNVMLEqualsTheModel(t *testing.T) {
+	for _, name := range profiles.Names() {
+		t.Run(name, func(t *testing.T) {
+			m := load(t, name)
+			if m.Driver == nil {
+				return // no driver, no library: the test above has it
+			}
+			tree, err := fakehw.Build(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := host.Discover(tree, nvidia.NVML(nvmlfake.New(m, nvmlfake.Options{})))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(m, got); diff != "" {
+				t.Errorf("Discover through NVML is not m (-model +discovered):\n%s", diff)
+			}
+		})
 	}
 }
