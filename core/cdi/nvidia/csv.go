@@ -10,6 +10,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/host"
+	"gpurig/core/refuse"
 )
 
 // csvDir is where L4T keeps the lists of what containers need.
@@ -45,7 +46,35 @@ func (g *generator) findCSV() error {
 			WithHint("Install the package nvidia-container-csv or nvidia-l4t-init of the board's JetPack release.")
 	}
 	g.warnMIG()
-	return nil
+	return g.checkCSV()
+}
+
+// checkCSV refuses files with lines that must not be carried out, and warns of
+// those that are not (B43).
+func (g *generator) checkCSV() error {
+	g.csvAt = map[string]string{}
+	var bad []*refuse.Error
+	for _, f := range g.csv {
+		data, err := g.root.ReadFile(f)
+		if err != nil {
+			return refusal(ReasonNoCSV, f, "cannot be read").WithErr(err)
+		}
+		lines, problems := parseCSV(data)
+		for _, l := range lines {
+			if g.csvAt[l.Path] == "" {
+				g.csvAt[l.Path] = fmt.Sprintf("%s:%d", path.Base(f), l.Number)
+			}
+		}
+		for _, p := range problems {
+			where := fmt.Sprintf("%s:%d", f, p.Number)
+			if p.Fatal {
+				bad = append(bad, refusal(ReasonBadCSV, where, "this line %s", p.Msg))
+				continue
+			}
+			g.log.all = append(g.log.all, Warning{Reason: ReasonBadCSV, Msg: where + ": left out: this line " + p.Msg})
+		}
+	}
+	return refuse.Join(bad...)
 }
 
 // warnMIG names the GPUs whose MIG devices csv mode leaves out (bug
@@ -73,25 +102,4 @@ func (g *generator) csvMounts() []*specs.Mount {
 		out = append(out, &specs.Mount{HostPath: f, ContainerPath: f, Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}})
 	}
 	return out
-}
-
-// csvLines says where the CSV files name a path: "devices.csv:7".
-func (g *generator) csvLines() map[string]string {
-	at := map[string]string{}
-	for _, f := range g.csv {
-		data, err := g.root.ReadFile(f)
-		if err != nil {
-			continue // nvcdi has warned of it
-		}
-		n := 0
-		for line := range strings.Lines(string(data)) {
-			n++
-			if _, p, ok := strings.Cut(line, ","); ok {
-				if p = strings.TrimSpace(p); at[p] == "" {
-					at[p] = fmt.Sprintf("%s:%d", path.Base(f), n)
-				}
-			}
-		}
-	}
-	return at
 }

@@ -60,9 +60,8 @@ func (g *generator) finishCSV(spec *specs.Spec) error {
 	}
 	spec.ContainerEdits.Mounts = append(spec.ContainerEdits.Mounts, g.csvMounts()...)
 	sortMounts(spec.ContainerEdits.Mounts)
-	lines := g.csvLines()
 	for i, w := range g.log.all {
-		if at := lines[w.Path]; at != "" {
+		if at := g.csvAt[w.Path]; at != "" {
 			g.log.all[i].Msg += " (" + at + ")"
 		}
 	}

@@ -100,6 +100,9 @@ func TestTegraSpecs(t *testing.T) {
 	}
 	g := &generator{mode: nvcdi.ModeCSV, log: &collector{}, root: root, lib: nil, opts: Options{Merged: "all"}}
 	g.csv = []string{csvDir + "/devices.csv"}
+	if err := g.checkCSV(); err != nil {
+		t.Fatal(err)
+	}
 	g.log.Warningf("Could not locate %v: %v", "/dev/nvidia0", "pattern not found")
 	s := spec(specs.ContainerEdits{Mounts: []*specs.Mount{{HostPath: "/etc/a", ContainerPath: "/etc/a"}, {HostPath: "/a/b/c/d/e", ContainerPath: "/a/b/c/d/e"}}}, dev("0", "/dev/nvmap"))
 	if err := g.finish(s); err != nil {

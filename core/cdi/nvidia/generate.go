@@ -61,7 +61,8 @@ type generator struct {
 	opts    Options
 	mode    nvcdi.Mode
 	log     *collector
-	csv     []string // csv mode: the files that are there
+	csv     []string          // csv mode: the files that are there
+	csvAt   map[string]string // csv mode: where they name a path, "devices.csv:7"
 }
 
 // prepare decides the mode and refuses what cannot go well.

@@ -21,12 +21,14 @@ const (
 	ReasonMIGNodeMissing refuse.Reason = "mig-node-missing"
 	ReasonNodeMissing    refuse.Reason = "device-node-missing"
 	ReasonNoCSV          refuse.Reason = "no-csv-files"
+	ReasonBadCSV         refuse.Reason = "bad-csv-line"
 	ReasonGenerator      refuse.Reason = "generator-failed"
 	ReasonInvalidSpec    refuse.Reason = "invalid-spec"
 )
 
 // Reasons of warnings: a Spec is made, and something is left to say. A warning
-// may also have ReasonMIGEmpty, about one GPU among others.
+// may also have ReasonMIGEmpty, about one GPU among others, or ReasonBadCSV,
+// about a line that was left out.
 const (
 	ReasonUVMMissing    refuse.Reason = "uvm-missing"
 	ReasonNotFound      refuse.Reason = "file-not-found"
@@ -48,6 +50,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonMIGNodeMissing, Meaning: "A MIG device lacks the node of its GPU or one of its two capability nodes."},
 		{Reason: ReasonNodeMissing, Meaning: "A GPU or the driver's control device has no device node."},
 		{Reason: ReasonNoCSV, Meaning: "A Tegra host has none of the CSV files that list what containers need."},
+		{Reason: ReasonBadCSV, Meaning: "A line of a Tegra CSV file is wrong, or asks for what no container may have."},
 		{Reason: ReasonGenerator, Meaning: "NVIDIA's generator failed for a reason of its own."},
 		{Reason: ReasonInvalidSpec, Meaning: "NVIDIA's generator made a Spec that breaks the rules of CDI."},
 		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, are not there yet."},

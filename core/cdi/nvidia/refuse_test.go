@@ -28,7 +28,7 @@ func TestGenerateRefuses(t *testing.T) {
 		says   string
 	}{
 		{name: "a host without the libraries", change: func(m *host.Model) { m.Userspace = nil }, want: nvidia.ReasonNoLibrary, says: "libnvidia-ml.so.1"},
-		{name: "a host without the kernel driver (B-no-driver)", change: func(m *host.Model) { m.Driver = nil }, want: nvidia.ReasonNoDriver},
+		{name: "a host without the kernel driver", change: func(m *host.Model) { m.Driver = nil }, want: nvidia.ReasonNoDriver},
 		{name: "libraries upgraded under a running driver", change: func(m *host.Model) { m.Userspace.Version = "570.1" }, want: nvidia.ReasonMismatch, says: "ERROR_LIB_RM_VERSION_MISMATCH"},
 		{name: "NVML that times out", fail: map[string]nvml.Return{"Init": nvml.ERROR_TIMEOUT}, want: nvidia.ReasonNVML, says: "ERROR_TIMEOUT"},
 		{name: "a GPU that fell off the bus", fail: map[string]nvml.Return{"DeviceGetMigMode:1": nvml.ERROR_GPU_IS_LOST}, want: nvidia.ReasonNVML, says: "ERROR_GPU_IS_LOST"},
@@ -85,7 +85,7 @@ func TestReasonsAreAllExplainedOnce(t *testing.T) {
 		}
 		seen = append(seen, m.Reason)
 	}
-	if len(seen) != 17 {
+	if len(seen) != 18 {
 		t.Errorf("%d reasons are explained", len(seen))
 	}
 }
