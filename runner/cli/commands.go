@@ -4,6 +4,8 @@ import "github.com/spf13/cobra"
 
 // commands are the commands of gpurig, in the order of the help.
 var commands = []func(Streams) *cobra.Command{
+	newRun,
+	newList,
 	newHost,
 	newCDI,
 	newTranslate,

@@ -1,0 +1,52 @@
+package reports
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Summary returns the report as a person at a terminal wants it: what failed
+// and why, what is broken, skips by reason, the totals last.
+func Summary(r Report, took time.Duration) string {
+	var b strings.Builder
+	for _, res := range pick(r, Fail) {
+		fmt.Fprintf(&b, "\nFAIL %s, host %s\n  %s\n", res.Key(), res.Host, oneLine(res.Title))
+		for _, f := range res.Findings {
+			fmt.Fprintf(&b, "  %s\n", oneLine(f.Line()))
+			if f.Next != "" {
+				fmt.Fprintf(&b, "    next: %s\n", oneLine(f.Next))
+			}
+		}
+	}
+	for _, res := range pick(r, Broken) {
+		fmt.Fprintf(&b, "\nBROKEN %s, host %s\n  %s\n", res.Key(), res.Host, oneLine(res.Reason))
+	}
+	byReason := map[string]int{}
+	for _, res := range pick(r, Skip) {
+		byReason[res.Target+": "+res.Reason]++
+	}
+	if len(byReason) > 0 {
+		fmt.Fprintln(&b)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
+		fmt.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
+	}
+	if b.Len() > 0 {
+		fmt.Fprintln(&b)
+	}
+	byTarget := map[string][]Result{}
+	for _, res := range r.Results {
+		byTarget[res.Target] = append(byTarget[res.Target], res)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
+		t := Count(byTarget[name])
+		fmt.Fprintf(&b, "%-5s %d passed, %d failed, %d broken, %d skipped\n", name, t.Pass, t.Fail, t.Broken, t.Skip)
+	}
+	fmt.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
+	return b.String()
+}
+
+func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }

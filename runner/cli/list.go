@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// A listLine is one variant of a scenario in a listing.
+type listLine struct {
+	Scenario string            `json:"scenario"`
+	Variant  map[string]string `json:"variant,omitempty"`
+	Title    string            `json:"title"`
+	Host     string            `json:"host"`
+	Labels   []string          `json:"labels"`
+	Bug      string            `json:"bug,omitempty"`
+	File     string            `json:"file"`
+}
+
+func newList(s Streams) *cobra.Command {
+	var x selection
+	var out output
+	var variants bool
+	cmd := &cobra.Command{
+		Use:     "list [SCENARIO...]",
+		Short:   "List scenarios, their labels and what they say",
+		Example: "  gpurig list --label tegra\n  gpurig list --variants --output json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, shard, err := x.variants(args)
+			if err != nil {
+				return err
+			}
+			lines := []listLine{}
+			seen := map[string]bool{}
+			for _, v := range shard.Of(all) {
+				if !variants && seen[v.Name] {
+					continue
+				}
+				seen[v.Name] = true
+				l := listLine{Scenario: v.Name, Title: v.Title, Host: v.Host, Labels: v.AllLabels(), Bug: v.Bug, File: v.File}
+				if variants {
+					l.Variant = v.Map()
+				}
+				lines = append(lines, l)
+			}
+			return out.print(s.Out, lines, func(w io.Writer) error {
+				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(t, "SCENARIO\tHOST\tLABELS\tIT SAYS")
+				for _, l := range lines {
+					fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", l.Scenario, l.Host, strings.Join(l.Labels, " "), l.Title)
+				}
+				return t.Flush()
+			})
+		},
+	}
+	x.flags(cmd)
+	cmd.Flags().BoolVar(&variants, "variants", false, "list every variant of a matrix")
+	addOutput(cmd, &out)
+	return cmd
+}

@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurig/reports"
+)
+
+// A progress shows results as they come: one line that is written over on a
+// terminal, with what is not a pass above it; elsewhere a line for each result
+// that is not a pass or a skip, and a count now and then.
+type progress struct {
+	s     Streams
+	all   int
+	done  reports.Totals
+	shown time.Time
+	drawn bool
+}
+
+func newProgress(s Streams, all int) *progress { return &progress{s: s, all: all} }
+
+const redraw = 80 * time.Millisecond
+
+// result is called from one goroutine at a time.
+func (p *progress) result(r reports.Result) {
+	switch r.Verdict {
+	case reports.Pass:
+		p.done.Pass++
+	case reports.Fail:
+		p.done.Fail++
+	case reports.Broken:
+		p.done.Broken++
+	case reports.Skip:
+		p.done.Skip++
+	}
+	if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
+		p.clear()
+		fmt.Fprintf(p.s.Err, "%s %s\n", p.colour(strings.ToUpper(string(r.Verdict))), printable(r.Key()))
+	}
+	if p.s.Terminal && (time.Since(p.shown) > redraw || p.done.All() == p.all) {
+		p.shown = time.Now()
+		p.clear()
+		fmt.Fprintf(p.s.Err, "%d of %d  %s", p.done.All(), p.all, printable(r.Key()))
+		p.drawn = true
+	}
+}
+
+// end leaves the terminal clean.
+func (p *progress) end() { p.clear() }
+
+func (p *progress) clear() {
+	if p.drawn {
+		fmt.Fprint(p.s.Err, "\r\x1b[K")
+		p.drawn = false
+	}
+}
+
+func (p *progress) colour(s string) string {
+	if !p.s.Colour {
+		return s
+	}
+	return "\x1b[31m" + s + "\x1b[0m"
+}

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpurig/reports"
+	"gpurig/runner"
+	"gpurig/runner/doctor"
+	"gpurig/runner/specgen"
+)
+
+type runFlags struct {
+	selection
+	targets []string
+	jobs    int
+	files   []string
+	timeout time.Duration
+}
+
+func newRun(s Streams) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run [SCENARIO...]",
+		Short: "Run scenarios and report a verdict for each",
+		Long: `Run runs scenarios: the shipped ones, or those that are named, by name, folder
+or file. It exits 0 when all passed, 1 when the product failed, 2 on bad usage or
+input or when nothing is selected, 3 when there is no verdict.`,
+		Example: `  gpurig run
+  gpurig run --target sim,lxc --label mig --report out/report.json
+  gpurig run --shard 2/5 --report shard-2.json my-scenarios/`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runScenarios(cmd.Context(), s, f, args) },
+	}
+	f.flags(cmd)
+	fl := cmd.Flags()
+	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: sim, lxc; auto: all that this machine can")
+	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
+	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
+	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "of one scenario on one target")
+	return cmd
+}
+
+func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) error {
+	if f.jobs < 0 {
+		return fmt.Errorf("--jobs %d: want a positive number", f.jobs)
+	}
+	for _, file := range f.files {
+		if err := reports.CheckFile(file); err != nil {
+			return err
+		}
+	}
+	variants, shard, err := f.variants(args)
+	if err != nil {
+		return err
+	}
+	targets, err := openTargets(ctx, f.targets, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	if err != nil {
+		return err
+	}
+	specs := specgen.New(specgen.Options{})
+	defer specs.Close()
+	show := newProgress(s, len(shard.Of(variants))*len(targets))
+	started := time.Now()
+	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{}, Jobs: f.jobs,
+		Shard: shard, Timeout: f.timeout, Result: show.result}, variants)
+	if err != nil {
+		return errors.Join(err, closeTargets(targets))
+	}
+	show.end()
+	if err := closeTargets(targets); err != nil {
+		return broken(err)
+	}
+	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
+	for _, file := range f.files {
+		if err := reports.Write(file, r); err != nil {
+			return broken(err)
+		}
+	}
+	if err := summary(s.Out, r, time.Since(started)); err != nil {
+		return err
+	}
+	return codeOf(r)
+}
+
+// codeOf turns a report into the command's outcome.
+func codeOf(r reports.Report) error {
+	switch t := r.Totals; {
+	case !r.Complete:
+		return broken(errors.New("the run was cut short"))
+	case t.Fail > 0:
+		return &exit{code: ExitFailed}
+	case t.Broken > 0:
+		return &exit{code: ExitBroken}
+	case t.Pass == 0 && t.Skip > 0:
+		return broken(errors.New("every scenario was skipped: nothing was judged"))
+	case t.All() == 0:
+		return &exit{code: ExitUsage, err: errors.New("this shard has no scenario")}
+	}
+	return nil
+}
+
+// summary writes what a person wants to know at the end: what failed and why,
+// what was skipped and why, and the totals.
+func summary(w io.Writer, r reports.Report, took time.Duration) error {
+	_, err := io.WriteString(w, printable(reports.Summary(r, took)))
+	return err
+}

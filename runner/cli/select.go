@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/lxc"
+	"gpurig/core/request"
+	"gpurig/core/translate"
+	"gpurig/fakehw/profiles"
+	"gpurig/runner"
+	"gpurig/runner/image"
+	"gpurig/runner/target"
+	"gpurig/runner/target/sim"
+	"gpurig/scenarios"
+)
+
+// A selection is which scenarios a command is about.
+type selection struct {
+	label string
+	hosts []string
+	shard string
+}
+
+func (x *selection) flags(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&x.label, "label", "", "only scenarios whose labels fit, such as 'mig && !slow'")
+	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts")
+	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
+}
+
+// words are what scenarios may say.
+func words() scenarios.Options {
+	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
+	for _, m := range slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), nvidia.Reasons(), amd.Reasons()) {
+		if !slices.Contains(o.Reasons, string(m.Reason)) {
+			o.Reasons = append(o.Reasons, string(m.Reason))
+		}
+	}
+	return o
+}
+
+// variants returns the selected variants: of the files and folders in paths, or
+// of the shipped scenarios. Names of shipped scenarios will do as paths.
+func (x selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, error) {
+	var shard runner.Shard
+	if x.shard != "" {
+		s, err := runner.ParseShard(x.shard)
+		if err != nil {
+			return nil, shard, err
+		}
+		shard = s
+	}
+	fits, err := scenarios.ParseLabels(x.label)
+	if err != nil {
+		return nil, shard, err
+	}
+	all, err := loadScenarios(paths)
+	if err != nil {
+		return nil, shard, err
+	}
+	for _, h := range x.hosts {
+		if !slices.Contains(profiles.Names(), h) {
+			return nil, shard, hint(fmt.Errorf("--host %q: no such host", h), "gpurig host list names the profiles that are shipped")
+		}
+	}
+	var out []scenarios.Variant
+	for _, v := range scenarios.ExpandAll(all) {
+		if fits(v.AllLabels()) && (len(x.hosts) == 0 || slices.Contains(x.hosts, v.Host)) {
+			out = append(out, v)
+		}
+	}
+	if len(out) == 0 {
+		return nil, shard, hint(errors.New("no scenario is selected"), "gpurig list shows all of them and their labels")
+	}
+	return out, shard, nil
+}
+
+func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
+	shipped, err := scenarios.LoadFS(scenarios.Files, words())
+	if err != nil {
+		return nil, broken(err)
+	}
+	if len(paths) == 0 {
+		return shipped, nil
+	}
+	var out []scenarios.Scenario
+	var files []string
+	for _, p := range paths {
+		name := strings.TrimSuffix(p, ".yaml")
+		n := len(out)
+		for _, s := range shipped {
+			if s.Name == name || strings.HasPrefix(s.Name, strings.TrimSuffix(name, "/")+"/") {
+				out = append(out, s)
+			}
+		}
+		if len(out) == n {
+			files = append(files, p)
+		}
+	}
+	more, err := scenarios.Load(words(), files...)
+	if err != nil {
+		return nil, hint(err, "gpurig list shows the shipped scenarios")
+	}
+	return append(out, more...), nil
+}
+
+// A targetMaker opens one target; the error is why it cannot be had here.
+type targetMaker func(ctx context.Context) (target.Target, error)
+
+// targetMakers are the targets by name, in the order of reports.
+var targetMakers = []struct {
+	name string
+	make targetMaker
+}{
+	{"sim", func(context.Context) (target.Target, error) { return sim.New(nil) }},
+}
+
+func targetNames() []string {
+	var out []string
+	for _, m := range targetMakers {
+		out = append(out, m.name)
+	}
+	return out
+}
+
+// openTargets opens the targets of --target. "auto" is the simulation and every
+// other target that this machine can make containers on.
+func openTargets(ctx context.Context, names []string, note func(string)) ([]target.Target, error) {
+	var out []target.Target
+	auto := slices.Contains(names, "auto")
+	for _, n := range names {
+		if n != "auto" && !slices.Contains(targetNames(), n) {
+			return nil, fmt.Errorf("--target %q: want %s or auto", n, strings.Join(targetNames(), ", "))
+		}
+	}
+	for _, m := range targetMakers {
+		if !auto && !slices.Contains(names, m.name) {
+			continue
+		}
+		t, err := m.make(ctx)
+		if err != nil {
+			var cannot *target.CannotError
+			if auto && errors.As(err, &cannot) {
+				note(fmt.Sprintf("target %s is left out: %s", m.name, cannot.Why))
+				continue
+			}
+			closeTargets(out)
+			if errors.As(err, &cannot) {
+				return nil, broken(hint(err, "%s", cannot.Hint))
+			}
+			return nil, broken(err)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func closeTargets(ts []target.Target) error {
+	var errs []error
+	for _, t := range ts {
+		errs = append(errs, t.Close(context.Background()))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/reports"
+)
+
+// Machine says where a run takes place, for its report: no name and no address
+// of the machine, only what can explain a difference.
+func Machine(ctx context.Context) reports.Machine {
+	m := reports.Machine{OS: osName(), CPUs: runtime.NumCPU(), Versions: map[string]string{"go": runtime.Version()}}
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		m.Kernel, m.Arch = unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Machine[:])
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, d := range info.Deps {
+			if d.Path == "github.com/NVIDIA/nvidia-container-toolkit" {
+				m.Versions["nvidia-container-toolkit"] = d.Version
+			}
+		}
+	}
+	if p, err := exec.LookPath("lxc-start"); err == nil {
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		if out, err := exec.CommandContext(ctx, p, "--version").Output(); err == nil {
+			m.Versions["lxc"] = strings.TrimSpace(string(out))
+		}
+	}
+	if v, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
+		m.Versions["nvidia driver"] = strings.TrimSpace(string(v))
+	}
+	return m
+}
+
+// osName returns PRETTY_NAME of os-release(5).
+func osName() string {
+	data, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return "unknown"
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		if v, ok := strings.CutPrefix(lines.Text(), "PRETTY_NAME="); ok {
+			return strings.Trim(v, `"'`)
+		}
+	}
+	return "unknown"
+}
