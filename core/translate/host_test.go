@@ -10,6 +10,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/device"
 	"gpurig/core/plan"
+	"gpurig/core/refuse"
 	"gpurig/core/translate"
 	"gpurig/fakehw/tree"
 )
@@ -160,3 +161,10 @@ func toJSON(t testing.TB, v any) []byte {
 }
 
 func editsOf(e specs.ContainerEdits) []cdi.Edits { return []cdi.Edits{one(&e)} }
+
+func refusal(err error) *refuse.Error {
+	if all := refuse.As(err); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}

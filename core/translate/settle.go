@@ -76,6 +76,10 @@ func (w *work) settleLinks() {
 	for _, at := range sortedKeys(w.links) {
 		l := w.links[at]
 		place, err := host.ResolveDir(view, at)
+		var to string
+		if err == nil {
+			to, err = host.ResolveDir(view, l.v.Target)
+		}
 		if err == nil {
 			_, err = host.Resolve(view, at)
 		}
@@ -87,7 +91,7 @@ func (w *work) settleLinks() {
 			w.refuseAt(l.from, ReasonLink, "link %s to %s: %v", quote(at), quote(l.v.Target), err)
 			continue
 		}
-		l.v.Path = place
+		l.v.Path, l.v.Target = place, to
 		if old := moved[place]; old != nil {
 			if old.v.Target != l.v.Target {
 				w.refuseAt(l.from, ReasonConflict, "link %s: to %s here, to %s elsewhere (%s)", quote(place), quote(l.v.Target), quote(old.v.Target), old.from)
@@ -268,7 +272,14 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 
 // plan returns the whole, in the plan's order.
 func (w *work) plan() plan.Plan {
-	out := plan.Plan{Devices: w.devices, Notes: w.notes}
+	out := plan.Plan{Devices: w.devices}
+	said := map[plan.Note]bool{} // a device that is there twice says everything twice
+	for _, n := range w.notes {
+		if !said[n] {
+			out.Notes = append(out.Notes, n)
+		}
+		said[n] = true
+	}
 	out.Nodes = values(w.nodes)
 	out.Links = values(w.links)
 	out.Modes = values(w.modes)
