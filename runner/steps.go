@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"gpurig/core/plan"
+	"gpurig/core/refuse"
 	"gpurig/runner/target"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
@@ -123,7 +124,7 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 			if errors.Is(err, target.ErrBroken) || ctx.Err() != nil {
 				return err
 			}
-			c.err, c.at = err, verdict.Mounts
+			c.err, c.at = startFailed(err), verdict.Mounts
 		}
 	}
 	if c.err != nil && ran { // what it has is what it had
@@ -133,6 +134,24 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 	c.pending = c.err != nil
 	s.traceContainer(c, nil)
 	return nil
+}
+
+// ReasonStartFailed is the reason of a start, plug or unplug that the container
+// manager or the hook gave up, although the product had made a plan.
+const ReasonStartFailed refuse.Reason = "start-failed"
+
+// Reasons returns the reasons that this package adds to those of the product.
+func Reasons() []refuse.Meaning {
+	return []refuse.Meaning{
+		{Reason: ReasonStartFailed, Meaning: "The container manager or the hook could not carry out the plan."},
+	}
+}
+
+func startFailed(err error) error {
+	if len(refuse.As(err)) > 0 {
+		return err
+	}
+	return &refuse.Error{Reason: ReasonStartFailed, Err: err}
 }
 
 func (s *session) stop(ctx context.Context, c *container) error {
