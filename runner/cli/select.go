@@ -9,11 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpurig/core/cdi/amd"
-	"gpurig/core/cdi/nvidia"
-	"gpurig/core/lxc"
-	"gpurig/core/request"
-	"gpurig/core/translate"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
 	"gpurig/runner/image"
@@ -39,10 +34,8 @@ func (x *selection) flags(cmd *cobra.Command) {
 // words are what scenarios may say.
 func words() scenarios.Options {
 	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
-	for _, m := range slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), nvidia.Reasons(), amd.Reasons()) {
-		if !slices.Contains(o.Reasons, string(m.Reason)) {
-			o.Reasons = append(o.Reasons, string(m.Reason))
-		}
+	for _, m := range meanings() {
+		o.Reasons = append(o.Reasons, string(m.Reason))
 	}
 	return o
 }
