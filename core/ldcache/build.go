@@ -261,7 +261,8 @@ func (b *builder) link(dir, real string, lib library) {
 }
 
 // IsLibraryName reports whether a file of this name is looked at: lib*.so* and
-// ld-*.so*, but not what package managers leave behind while they work.
+// ld-*.so*, but not what package managers leave behind while they work (as in
+// glibc since 2.39).
 func IsLibraryName(name string) bool {
 	if !strings.HasPrefix(name, "lib") && !strings.HasPrefix(name, "ld-") {
 		return false

@@ -177,17 +177,21 @@ func (c *conf) glob(pattern string) ([]string, error) {
 	return at, nil
 }
 
+// matches returns what part stands for in the folder dir. A pattern that
+// matches nothing is no error, as in ldconfig.
 func (c *conf) matches(dir, part string) ([]string, error) {
+	real, info, err := resolve(c, dir)
+	if missing(err) || err == nil && info.Mode&fs.ModeDir == 0 {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
 	if !strings.ContainsAny(part, `*?[\`) {
-		p := path.Join(dir, part)
-		if _, err := c.Lstat(p); err != nil {
+		_, err := c.Lstat(path.Join(real, part))
+		if missing(err) {
 			return nil, nil
 		}
-		return []string{p}, nil
-	}
-	real, info, err := resolve(c, dir)
-	if err != nil || info.Mode&fs.ModeDir == 0 {
-		return nil, nil // a file where the pattern wants a folder
+		return []string{path.Join(dir, part)}, err
 	}
 	names, err := c.ReadDir(real)
 	if err != nil {
