@@ -87,6 +87,15 @@ func pathProblem(s string) string {
 	return ""
 }
 
+// matches reports whether a name is the rule's. Most rules are plain names.
+func (r Rule) matches(name string) bool {
+	if !strings.ContainsAny(r.Match, "*[") {
+		return r.Match == name
+	}
+	ok, err := path.Match(r.Match, name)
+	return ok && err == nil
+}
+
 // below reports whether p is dir or lies below it, by whole components.
 func below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir) && p[len(dir)] == '/'
@@ -103,7 +112,7 @@ func (p Policy) Driver(name string, tegra bool) (Rule, bool) {
 		if r.Tegra && !tegra {
 			continue
 		}
-		if ok, err := path.Match(r.Match, name); ok && err == nil {
+		if r.matches(name) {
 			return r, true
 		}
 	}
@@ -157,7 +166,7 @@ func (p Policy) Target(at string) (Rule, bool) {
 // DevName returns the rule that reserves a name directly below /dev.
 func (p Policy) DevName(name string) (Rule, bool) {
 	for _, r := range devNames {
-		if ok, err := path.Match(r.Match, name); ok && err == nil {
+		if r.matches(name) {
 			return r, true
 		}
 	}
@@ -174,7 +183,7 @@ func (p Policy) Env(name string) (r Rule, ok bool) {
 		return Rule{Kind: KindEnv, Match: name, Why: "widened on this host"}, true
 	}
 	for _, r := range envAllow {
-		if ok, err := path.Match(r.Match, name); ok && err == nil {
+		if r.matches(name) {
 			return r, true
 		}
 	}
@@ -183,7 +192,7 @@ func (p Policy) Env(name string) (r Rule, ok bool) {
 
 func envDenied(name string) (Rule, bool) {
 	for _, r := range envDeny {
-		if ok, err := path.Match(r.Match, name); ok && err == nil {
+		if r.matches(name) {
 			return r, true
 		}
 	}

@@ -15,6 +15,8 @@ type look struct {
 	root   host.Root
 	prefix string // driver root; empty: none
 	seen   map[string]found
+	dirs   map[string]dir    // directories of what was looked at, by prefix and path
+	safe   map[string]string // see untrusted
 	canon  map[string]string // first components that are links of a merged /usr
 	mounts []string          // mount points of the host
 	asked  bool              // whether mounts was read
@@ -28,7 +30,7 @@ func newLook(root host.Root, prefix string) *look {
 	if prefix == "/" {
 		prefix = ""
 	}
-	return &look{root: root, prefix: prefix, seen: map[string]found{}}
+	return &look{root: root, prefix: prefix, seen: map[string]found{}, dirs: map[string]dir{}, safe: map[string]string{}}
 }
 
 // found is what is at a host path.
@@ -79,10 +81,11 @@ func (l *look) find(p string) found {
 	if l.prefix != "" && isBelow(p, l.prefix) {
 		r, prefix, p = below{l.root, l.prefix}, l.prefix, l.strip(p)
 	}
-	named, err := host.ResolveDir(r, p)
+	parent, err := l.dir(r, prefix, path.Dir(p))
 	if err != nil {
 		return found{err: err}
 	}
+	named := path.Join(parent, path.Base(p))
 	info, err := r.Lstat(named)
 	if err != nil {
 		return found{err: err}
@@ -99,6 +102,23 @@ func (l *look) find(p string) found {
 		return found{err: err, link: true}
 	}
 	return found{source: path.Join(prefix, real), inner: real, named: named, info: info, link: true}
+}
+
+// A dir is where the links of a directory lead, or why nowhere.
+type dir struct {
+	real string
+	err  error
+}
+
+// dir resolves a directory once: a Spec names many files of few directories.
+func (l *look) dir(r host.Root, prefix, p string) (string, error) {
+	key := prefix + "\x00" + p
+	d, ok := l.dirs[key]
+	if !ok {
+		d.real, d.err = host.Resolve(r, p)
+		l.dirs[key] = d
+	}
+	return d.real, d.err
 }
 
 // gone reports whether nothing is there, as opposed to something odd.
@@ -122,9 +142,16 @@ func (l *look) container(p string) string {
 			}
 		}
 	}
-	for m, to := range l.canon {
-		if isBelow(p, m) {
-			return path.Join(to, strings.TrimPrefix(p, m))
+	end := 0
+	for range 2 { // the keys have one component or two
+		next := strings.IndexByte(p[min(end+1, len(p)):], '/')
+		if next < 0 {
+			end = len(p)
+		} else {
+			end += 1 + next
+		}
+		if to := l.canon[p[:end]]; to != "" {
+			return to + p[end:]
 		}
 	}
 	return p
@@ -133,16 +160,25 @@ func (l *look) container(p string) string {
 // untrusted returns the component of a link-free path that everybody can write
 // to; empty: none. Directories with the sticky bit are fine.
 func (l *look) untrusted(p string) (string, error) {
-	for at := p; at != "/"; at = path.Dir(at) {
-		f := l.at(at)
-		if f.err != nil {
-			return "", f.err
-		}
-		if f.info.Mode.Perm()&0o002 != 0 && f.info.Mode&fs.ModeSticky == 0 {
-			return at, nil
+	if p == "/" {
+		return "", nil
+	}
+	if bad, ok := l.safe[p]; ok {
+		return bad, nil
+	}
+	f := l.at(p)
+	if f.err != nil {
+		return "", f.err
+	}
+	bad := p
+	if f.info.Mode.Perm()&0o002 == 0 || f.info.Mode&fs.ModeSticky != 0 {
+		var err error
+		if bad, err = l.untrusted(path.Dir(p)); err != nil {
+			return "", err
 		}
 	}
-	return "", nil
+	l.safe[p] = bad
+	return bad, nil
 }
 
 // submount returns a mount point below the directory p; empty: none. A host

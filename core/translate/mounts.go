@@ -78,7 +78,7 @@ func (p *part) targetAllowed(edit, at string) bool {
 			return false
 		}
 	}
-	for _, t := range []string{at, p.look.container(at)} {
+	for _, t := range slices.Compact([]string{at, p.look.container(at)}) {
 		if r, denied := p.opts.Policy.Target(t); denied {
 			p.refuse(edit, ReasonTargetBad, "", "container path %s must not be replaced: %s (rule %q)", quote(at), r.Why, r.Name())
 			return false

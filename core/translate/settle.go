@@ -75,14 +75,7 @@ func (w *work) settleLinks() {
 	moved := map[string]*entry[plan.Link]{}
 	for _, at := range sortedKeys(w.links) {
 		l := w.links[at]
-		place, err := host.ResolveDir(view, at)
-		var to string
-		if err == nil {
-			to, err = host.ResolveDir(view, l.v.Target)
-		}
-		if err == nil {
-			_, err = host.Resolve(view, at)
-		}
+		place, to, err := view.follow(at, l.v.Target)
 		switch {
 		case errors.Is(err, syscall.ELOOP):
 			w.refuseAt(l.from, ReasonLinkLoop, "link %s to %s leads back to itself", quote(at), quote(l.v.Target))
@@ -138,6 +131,29 @@ func relative(place, to string) string {
 		return to
 	}
 	return rel
+}
+
+// follow returns where a link and its target really are, and an error when it
+// leads back to itself. Most links have nothing to do with another one.
+func (v linkView) follow(at, target string) (place, to string, err error) {
+	if !v.above(at) && !v.above(target) && v[target] == nil {
+		return at, target, nil
+	}
+	if place, err = host.ResolveDir(v, at); err != nil {
+		return "", "", err
+	}
+	if to, err = host.ResolveDir(v, target); err != nil {
+		return "", "", err
+	}
+	_, err = host.Resolve(v, at)
+	return place, to, err
+}
+
+// above reports whether a directory above p is a link.
+func (v linkView) above(p string) bool {
+	linked := false
+	parents(p, func(dir string) bool { linked = v[dir] != nil; return !linked })
+	return linked
 }
 
 // linkView is a container that has nothing but the plan's links.
