@@ -1,0 +1,26 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"gpurig/runner/cli"
+)
+
+func TestMain(m *testing.M) {
+	cli.Init()
+	testscript.Main(m, map[string]func(){
+		"gpurig": func() { os.Exit(cli.Main(context.Background(), cli.Stdio(), os.Args[1:])) },
+	})
+}
+
+// Each script is one story of the command line.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: os.Getenv("GPURIG_UPDATE_GOLDEN") != "",
+	})
+}
