@@ -4,13 +4,18 @@
 // and answers each with a line of JSON. "gpurig-probe init DIR" is the first
 // process of a container: it answers on the socket in DIR. It is built static,
 // as a container need not have a loader.
+//
+// On the host it is the helper process of target lxc: "keep" holds a mount
+// namespace, "join" changes the mounts of a running container.
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 
 	"gpurig/runner/observe/inside"
+	"gpurig/runner/target/lxc/agent"
 )
 
 func main() {
@@ -29,6 +34,14 @@ func run(args []string) error {
 		return inside.Serve(inside.View{}, os.Stdin, os.Stdout)
 	case len(args) == 2 && args[0] == "init":
 		return inside.Init(inside.View{}, args[1])
+	case len(args) == 4 && args[0] == "keep":
+		return agent.Keep(agent.Setup{Cgroup: args[1], Scratch: args[2], Runtime: args[3]}, os.Stdin, os.Stdout)
+	case len(args) == 1 && args[0] == "join":
+		var c agent.Change
+		if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {
+			return fmt.Errorf("join: %w", err)
+		}
+		return agent.Join(c)
 	default:
 		return fmt.Errorf("want no arguments or \"init DIR\", got %q", args)
 	}

@@ -1,5 +1,10 @@
 package image
 
+import (
+	"gpurig/core/ldcache"
+	"gpurig/fakehw/tree"
+)
+
 // Folders and the loader of Debian on x86-64.
 const (
 	tuple   = "x86_64-linux-gnu"
@@ -40,6 +45,7 @@ func glibcMerged(b *builder) {
 	}
 	glibc(b, "/usr/lib/"+tuple)
 	b.link("/usr/lib64/ld-linux-x86-64.so.2", "../lib/"+tuple+"/ld-linux-x86-64.so.2")
+	cache(b)
 }
 
 // glibcUnmerged is Debian's layout before the merge: the C library in /lib,
@@ -49,6 +55,7 @@ func glibcUnmerged(b *builder) {
 		"/usr", "/usr/bin", "/usr/sbin", "/usr/lib", libDir, "/usr/share", "/usr/local/lib")
 	glibc(b, "/lib/"+tuple)
 	b.link("/lib64/ld-linux-x86-64.so.2", "/lib/"+tuple+"/ld-linux-x86-64.so.2")
+	cache(b)
 }
 
 // glibc puts loader and C library into dir.
@@ -62,6 +69,22 @@ func glibc(b *builder, dir string) {
 	b.dir("/etc/ld.so.conf.d")
 	b.file("/etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
 	b.file("/etc/ld.so.conf.d/"+tuple+".conf", "/usr/local/lib/"+tuple+"\n/lib/"+tuple+"\n/usr/lib/"+tuple+"\n")
+}
+
+// cache writes the loader cache that installing the libraries would have made.
+func cache(b *builder) {
+	view := cacheView{b.t}
+	folders, _ := ldcache.Conf(view)
+	b.do(b.t.WriteFile(ldcache.File, ldcache.Build(view, folders).Cache.Marshal(), 0o644))
+}
+
+// cacheView shows a tree to package ldcache.
+type cacheView struct{ *tree.Tree }
+
+// Lstat is part of ldcache.View.
+func (v cacheView) Lstat(p string) (ldcache.Info, error) {
+	i, err := v.Tree.Lstat(p)
+	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
 }
 
 // musl is Alpine's layout: one libc in /lib, no cache, no path file.

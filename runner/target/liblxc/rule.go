@@ -85,3 +85,17 @@ func (g Cgroup) Permits(t device.Type, n device.Num, perms string) bool {
 	}
 	return true
 }
+
+// String writes a rule as ParseRule reads it.
+func (r Rule) String() string {
+	if r.Type == "" {
+		return "a"
+	}
+	number := func(n int64) string {
+		if n < 0 {
+			return "*"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	return fmt.Sprintf("%s %s:%s %s", r.Type, number(r.Major), number(r.Minor), r.Perms)
+}

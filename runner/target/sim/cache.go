@@ -18,8 +18,9 @@ func (h *hooked) writeCache(dirs []string) error {
 		return err
 	}
 	for _, l := range built.links {
+		// The hook only notes a SONAME link that it cannot make.
 		if err := h.link(l); err != nil {
-			return err
+			continue
 		}
 	}
 	return h.write(cacheFile, built.data)
@@ -36,6 +37,9 @@ func (h *hooked) buildCache(dirs []string) builtCache {
 	built := ldcache.Build(cacheView{h.s}, folders)
 	out := builtCache{data: built.Cache.Marshal()}
 	for _, l := range built.Links {
+		if !slices.Contains(dirs, l.Dir) {
+			continue
+		}
 		out.links = append(out.links, hookspec.Link{Path: path.Join(l.Dir, l.Name), Target: l.Target})
 	}
 	return out

@@ -21,9 +21,11 @@ type journal struct {
 	points []string // empty files
 	dirs   []string // outermost first
 	links  map[string]string
-	linker bool                // the loader's configuration is ours
-	conf   bool                // /etc/ld.so.conf is ours
-	musl   map[string]pathFile // musl's path files, as they were and as we wrote them
+	linker bool // the loader's configuration is ours
+	conf   bool // /etc/ld.so.conf is ours
+	// noCache says that the image had no /etc/ld.so.cache.
+	noCache bool
+	musl    map[string]pathFile // musl's path files, as they were and as we wrote them
 }
 
 // A hooked is one run of cdi-hook on a root: what it would do there, by the

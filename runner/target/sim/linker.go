@@ -136,6 +136,9 @@ func (h *hooked) writeGlibc() error {
 		}
 		h.journal.conf = true
 	}
+	if _, err := h.s.Lstat(cacheFile); notExist(err) {
+		h.journal.noCache = true
+	}
 	return h.writeCache(h.file.LibraryDirs)
 }
 
@@ -161,6 +164,11 @@ func (h *hooked) removeLinker() error {
 		h.journal.conf = false
 	}
 	h.journal.linker = false
+	if h.journal.noCache {
+		h.journal.noCache = false
+		h.remove(cacheFile, func(string) bool { return true })
+		return nil
+	}
 	if removed {
 		return h.writeCache(nil)
 	}

@@ -1,0 +1,155 @@
+// Package agent is the part of target lxc that has to be a process of its own:
+// one that keeps a private mount namespace, and one that enters a running
+// container's. Both are run as gpurig-probe, a small static program.
+//
+// They do what they are told and decide nothing; package target/lxc tells them.
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/observe"
+)
+
+// Ready is what Keep writes when the namespace is set up.
+const Ready = "ready\n"
+
+// A Setup says what the kept namespace looks like.
+type Setup struct {
+	// Scratch is a directory that a tmpfs is mounted on. Nothing of it is seen
+	// outside of the namespace, and it is gone with it.
+	Scratch string
+	// Runtime is where liblxc puts its locks; it gets a tmpfs too.
+	Runtime string
+	// Cgroup is the version that liblxc shall find: "v1" or "v2".
+	Cgroup string
+}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// Keep sets up the mount namespace that it was started in, says so on out, and
+// holds it until in ends: the parent is gone then, however it went (F29).
+func Keep(s Setup, in io.Reader, out io.Writer) error {
+	if err := private(); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.Scratch, s.Runtime} {
+		if err := mount("gpurig", dir, "tmpfs", 0, "mode=0755"); err != nil {
+			return err
+		}
+	}
+	if err := cgroups(s.Cgroup); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, Ready); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, in)
+	return err
+}
+
+// private proves that no mount of this namespace is shared before the first one
+// is made (A41).
+func private() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	own, err := os.Readlink("/proc/self/ns/mnt")
+	if err != nil {
+		return err
+	}
+	parent, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
+	if err != nil {
+		return err
+	}
+	if own == parent {
+		return errors.New("the mount namespace is the parent's: nothing is mounted in it")
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(table)) {
+		before, _, _ := strings.Cut(line, " - ")
+		if strings.Contains(before, " shared:") || strings.Contains(before, " master:") {
+			return fmt.Errorf("a mount is still shared: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+func mount(source, target, fstype string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, fstype, flags, data); err != nil {
+		return fmt.Errorf("mount %s on %s: %w", fstype, target, err)
+	}
+	return nil
+}
+
+// cgroups shows liblxc one version only, whatever the machine has booted with.
+func cgroups(version string) error {
+	data, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	lines, err := observe.ParseMountinfo(string(data))
+	if err != nil {
+		return err
+	}
+	have := map[string]string{} // file system type by mount point
+	for _, m := range lines {
+		if m.Target == cgroupRoot || strings.HasPrefix(m.Target, cgroupRoot+"/") {
+			have[m.Target] = m.Type
+		}
+	}
+	if version == "v2" {
+		return unified(have)
+	}
+	return legacy(have)
+}
+
+func unified(have map[string]string) error {
+	if have[cgroupRoot] == "cgroup2" {
+		return nil
+	}
+	if len(have) > 0 {
+		if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", cgroupRoot, err)
+		}
+	}
+	return mount("none", cgroupRoot, "cgroup2", 0, "")
+}
+
+// legacy leaves the device controller alone: every further one costs each start
+// two directories.
+func legacy(have map[string]string) error {
+	const devices = cgroupRoot + "/devices"
+	if have[devices] == "cgroup" {
+		for at := range have {
+			if at != devices && at != cgroupRoot {
+				if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+					return fmt.Errorf("unmount %s: %w", at, err)
+				}
+			}
+		}
+		return nil
+	}
+	if len(have) > 0 {
+		if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
+			return fmt.Errorf("unmount %s: %w", cgroupRoot, err)
+		}
+	}
+	if err := mount("gpurig", cgroupRoot, "tmpfs", 0, "mode=0755"); err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Clean(devices), 0o755); err != nil {
+		return err
+	}
+	return mount("cgroup", devices, "cgroup", 0, "devices")
+}

@@ -1,0 +1,91 @@
+package lxc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupPrefix starts the names of our cgroup directories; the process id and a
+// count follow.
+const cgroupPrefix = "gpurig-"
+
+// cgroupDirs returns directories of ours below root, a mount point of cgroups.
+func cgroupDirs(root, pattern string) ([]string, error) {
+	var out []string
+	for _, at := range []string{root, filepath.Join(root, "devices")} {
+		dirs, err := filepath.Glob(filepath.Join(at, pattern))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, dirs...)
+	}
+	return out, nil
+}
+
+// removeCgroups removes the cgroup directories that match a pattern. liblxc
+// removes those of a container that ended well; its "pivot" always stays.
+func removeCgroups(root, pattern string) error {
+	dirs, errs := cgroupDirs(root, pattern)
+	for _, d := range dirs {
+		errs = errors.Join(errs, removeCgroup(d))
+	}
+	return errs
+}
+
+// sweepCgroups removes what a run that was killed left behind.
+func sweepCgroups(root string) error {
+	dirs, errs := cgroupDirs(root, cgroupPrefix+"*-*")
+	for _, d := range dirs {
+		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), cgroupPrefix), "-")
+		if n, err := strconv.Atoi(pid); err != nil || unix.Kill(n, 0) != unix.ESRCH {
+			continue // not a name of ours, or its process is there
+		}
+		errs = errors.Join(errs, removeCgroup(d))
+	}
+	return errs
+}
+
+// removeCgroup removes a cgroup and those below it. The kernel lets go of one
+// a moment after its last process.
+func removeCgroup(dir string) error {
+	var all []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.IsDir() {
+			all = append(all, p)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if err := rmdirPatiently(all[i]); err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+func rmdirPatiently(dir string) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := os.Remove(dir)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || wait > time.Second {
+			return err
+		}
+		time.Sleep(wait)
+	}
+}

@@ -1,0 +1,175 @@
+package lxc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/target/lxc/agent"
+)
+
+// Where things are inside the kept namespace.
+const (
+	runtimeDir = "/run/lxc" // liblxc's locks
+	probePath  = "bin/gpurig-probe"
+	hookPath   = "bin/cdi-hook"
+)
+
+// scratchDirs are places that every system has and no tool that is needed here
+// is in. One of them is hidden under our tmpfs, in the kept namespace only.
+var scratchDirs = []string{"/mnt", "/media", "/srv"}
+
+// A keeper is a helper process that holds a mount namespace.
+type keeper struct {
+	cmd     *exec.Cmd
+	stdin   io.Closer // closing it ends the process
+	scratch string    // inside
+	prefix  string    // of cgroup directories: a name no other keeper has
+	madeRun bool      // runtimeDir was made for us
+	nsenter string    // program of util-linux
+}
+
+// startKeeper starts the helper and copies the programs into the namespace.
+func startKeeper(cgroup, prefix string, p programs) (_ *keeper, err error) {
+	k := &keeper{prefix: prefix, nsenter: p.nsenter}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, k.close())
+		}
+	}()
+	for _, dir := range scratchDirs {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			k.scratch = dir
+			break
+		}
+	}
+	if k.scratch == "" {
+		return nil, fmt.Errorf("none of the folders %s is there to mount on", strings.Join(scratchDirs, ", "))
+	}
+	if err := os.Mkdir(runtimeDir, 0o755); err == nil {
+		k.madeRun = true
+	} else if !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if err := k.run(p.probe, cgroup); err != nil {
+		return nil, err
+	}
+	if err := sweepCgroups(k.cgroupRoot()); err != nil {
+		return nil, err
+	}
+	for name, from := range map[string]string{probePath: p.probe, hookPath: p.hook} {
+		data, err := os.ReadFile(from)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.MkdirAll(filepath.Dir(k.outside(name)), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(k.outside(name), data, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+// run starts the process and waits until its namespace is set up.
+func (k *keeper) run(probe, cgroup string) error {
+	// Not bound to a context: close ends it, or our own end does.
+	k.cmd = exec.Command(probe, "keep", cgroup, k.scratch, runtimeDir)
+	k.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	var stderr bytes.Buffer
+	k.cmd.Stderr = &stderr
+	in, err := k.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	k.stdin = in
+	out, err := k.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := k.cmd.Start(); err != nil {
+		k.cmd = nil
+		return fmt.Errorf("start the helper process: %w", err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != agent.Ready {
+		in.Close()
+		werr := k.cmd.Wait()
+		k.cmd = nil
+		return fmt.Errorf("mount namespace with cgroup %s: %s (%v)", cgroup, strings.TrimSpace(stderr.String()), werr)
+	}
+	return nil
+}
+
+// inside returns where a path below the scratch directory is for processes in
+// the namespace; outside, where it is for us.
+func (k *keeper) inside(p string) string { return filepath.Join(k.scratch, p) }
+
+func (k *keeper) outside(p string) string {
+	return filepath.Join("/proc", fmt.Sprint(k.cmd.Process.Pid), "root", k.scratch, p)
+}
+
+// cgroupRoot is where the namespace has its cgroups mounted, as we see it.
+func (k *keeper) cgroupRoot() string {
+	return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", k.cmd.Process.Pid)
+}
+
+// command returns a program to be run in the namespace. It gets no environment
+// of ours: liblxc finds no newuidmap on such a PATH and, being root, writes the
+// maps itself, whatever /etc/subuid says.
+func (k *keeper) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	ns := fmt.Sprintf("--mount=/proc/%d/ns/mnt", k.cmd.Process.Pid)
+	cmd := exec.CommandContext(ctx, k.nsenter, append([]string{ns, program}, args...)...)
+	cmd.Env = []string{"PATH=" + k.inside("nothing")}
+	cmd.Dir = "/"
+	return cmd
+}
+
+// output runs a program in the namespace to its end. The error has what the
+// program said.
+func (k *keeper) output(ctx context.Context, stdin io.Reader, program string, args ...string) error {
+	cmd := k.command(ctx, program, args...)
+	cmd.Stdin = stdin
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		if text := strings.TrimSpace(out.String()); text != "" {
+			return fmt.Errorf("%s: %s", filepath.Base(program), text)
+		}
+		return fmt.Errorf("%s: %w", filepath.Base(program), err)
+	}
+	return nil
+}
+
+// close ends the process; the namespace and what is mounted in it go with it.
+func (k *keeper) close() error {
+	var errs []error
+	if k.cmd != nil {
+		errs = append(errs, removeCgroups(k.cgroupRoot(), k.prefix))
+		k.stdin.Close()
+		if err := k.cmd.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("helper process: %w", err))
+		}
+		k.cmd = nil
+	}
+	if k.madeRun {
+		// Somebody else may use it by now: then it is not empty and stays.
+		if err := os.Remove(runtimeDir); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		k.madeRun = false
+	}
+	return errors.Join(errs...)
+}

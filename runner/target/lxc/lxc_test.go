@@ -1,0 +1,120 @@
+package lxc_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"gpurig/runner/image"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxc"
+	"gpurig/runner/target/sim"
+	"gpurig/runner/target/targettest"
+)
+
+// builtPrograms builds the two helper programs once.
+var builtPrograms = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gpurig-lxc-test-")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
+		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return dir, errors.New(name + ": " + string(out))
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := builtPrograms(); err == nil && dir != "" {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+// requireLXC returns a target, or skips with the reason why this machine has
+// none. GPURIG_REQUIRE_LXC turns the skip into a failure.
+func requireLXC(t testing.TB, cgroup string) (*lxc.LXC, *image.Set) {
+	t.Helper()
+	skip := t.Skipf
+	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
+		skip = t.Fatalf
+	}
+	if os.Geteuid() != 0 {
+		skip("target lxc: needs root")
+	}
+	if _, err := exec.LookPath("lxc-start"); err != nil {
+		skip("target lxc: %v", err)
+	}
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := image.NewSet(nil)
+	l := lxc.New(lxc.Options{Images: images, Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: cgroup}); err != nil {
+		skip("%v", err)
+	}
+	return l, images
+}
+
+// The simulation is right only if it agrees with liblxc: every story, told by
+// both, shows the same at every step.
+func TestStoriesAreAsSimulated(t *testing.T) {
+	l, images := requireLXC(t, "v1")
+	s, err := sim.New(images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stories, err := targettest.Stories()
+	if err != nil || len(stories) == 0 {
+		t.Fatalf("%d stories, %v", len(stories), err)
+	}
+	for _, story := range stories {
+		t.Run(story.Name, func(t *testing.T) {
+			ctx := context.Background()
+			want, err := targettest.Tell(ctx, s, story)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := targettest.Tell(ctx, l, story)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, want, got)
+		})
+	}
+}
+
+func compare(t *testing.T, want, got []targettest.Seen) {
+	t.Helper()
+	for i := range want {
+		if (want[i].Err == "") != (got[i].Err == "") {
+			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
+			continue
+		}
+		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
+			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
+		}
+		if got[i].Err != "" {
+			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
+		}
+	}
+}
+
+var _ = strings.TrimSpace

@@ -1,0 +1,298 @@
+package lxc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"sync"
+
+	"gpurig/core/device"
+	"gpurig/core/host"
+	"gpurig/core/plan"
+	"gpurig/fakehw/disk"
+	"gpurig/fakehw/tree"
+	"gpurig/runner/image"
+	"gpurig/runner/target"
+)
+
+// bigFile is from where on a file of an image is linked into each root instead
+// of being written again. Nothing writes into a file in place there: the hook
+// and package tree's like replace files.
+const bigFile = 16 << 10
+
+// A world is what containers of one cgroup version share: a mount namespace with
+// images and machines in it.
+type world struct {
+	keep *keeper
+	prog programs
+
+	mu         sync.Mutex
+	count      int
+	containers map[string]*Container
+	hosts      map[string]*machine
+	blobs      map[string]bool // files of images that are there
+}
+
+func newWorldIn(k *keeper, p programs) *world {
+	return &world{keep: k, prog: p, containers: map[string]*Container{}, hosts: map[string]*machine{}, blobs: map[string]bool{}}
+}
+
+// A machine is the files of one host that plans have asked for so far.
+type machine struct {
+	mu   sync.Mutex
+	dir  string // below the scratch directory
+	done map[string]bool
+}
+
+// create makes a container's directory and its root.
+func (w *world) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
+	w.mu.Lock()
+	w.count++
+	name := fmt.Sprintf("c%d", w.count)
+	w.mu.Unlock()
+	ctr := &Container{world: w, config: c, dir: "containers/" + name, name: name, readOnly: img.ReadOnly}
+	if err := os.MkdirAll(w.keep.outside(ctr.dir), 0o755); err != nil {
+		return nil, err
+	}
+	if err := w.writeRoot(ctx, img, c.IDMap, ctr.dir+"/rootfs"); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(w.keep.outside(ctr.dir)))
+	}
+	w.mu.Lock()
+	w.containers[name] = ctr
+	w.mu.Unlock()
+	return ctr, nil
+}
+
+// writeRoot writes an image to disk, its ids as the host numbers them.
+func (w *world) writeRoot(ctx context.Context, img *image.Image, ids []plan.IDMap, dir string) error {
+	small, big := tree.New(), map[string]*tree.Entry{}
+	err := img.Tree.Walk(func(p string, e *tree.Entry) error {
+		uid, gid := shift(ids, e.UID), shift(ids, e.GID)
+		var err error
+		switch {
+		case e.Mode.IsDir():
+			err = small.Mkdir(p, e.Mode.Perm())
+		case e.IsLink():
+			err = small.Symlink(p, e.Target)
+		case e.Mode.IsRegular() && len(e.Data) >= bigFile:
+			big[p] = &tree.Entry{Info: host.Info{Mode: e.Mode, UID: uid, GID: gid}, Data: e.Data}
+			return nil
+		case e.Mode.IsRegular():
+			err = small.WriteFile(p, e.Data, e.Mode.Perm())
+		default:
+			return fmt.Errorf("image %s: %s: %v in an image", img.Kind, p, e.Mode.Type())
+		}
+		if err != nil {
+			return err
+		}
+		return small.Chown(p, uid, gid)
+	})
+	if err != nil {
+		return err
+	}
+	if err := complete(disk.Write(ctx, small, w.keep.outside(dir), disk.Options{})); err != nil {
+		return err
+	}
+	for p, e := range big {
+		blob, err := w.blob(img, p, e)
+		if err != nil {
+			return err
+		}
+		if err := os.Link(blob, filepath.Join(w.keep.outside(dir), p)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// complete makes an error of what disk.Write could not make.
+func complete(missing []disk.Missing, err error) error {
+	for _, m := range missing {
+		err = errors.Join(err, errors.New(m.String()))
+	}
+	return err
+}
+
+// shift returns the host's id for a container's.
+func shift(ids []plan.IDMap, id uint32) uint32 {
+	for _, m := range ids {
+		if id >= m.Container && id-m.Container < m.Count {
+			return m.Host + id - m.Container
+		}
+	}
+	return id
+}
+
+// blob returns a file on disk that has an image's file's contents, mode and owner.
+func (w *world) blob(img *image.Image, p string, e *tree.Entry) (string, error) {
+	name := fmt.Sprintf("blobs/%s-%d-%d%s", img.Kind, e.UID, e.GID, p)
+	at := w.keep.outside(name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.blobs[name] {
+		return at, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(at, e.Data, 0o600); err != nil {
+		return "", err
+	}
+	if err := os.Chown(at, int(e.UID), int(e.GID)); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(at, e.Mode.Perm()); err != nil {
+		return "", err
+	}
+	w.blobs[name] = true
+	return at, nil
+}
+
+// host returns the prefix of a plan's sources in the namespace, with every
+// source of p there. A machine that is not a tree in memory is used as it is.
+func (w *world) host(ctx context.Context, h target.Host, p plan.Plan) (string, error) {
+	t, ok := h.Root.(*tree.Tree)
+	if !ok {
+		return realRoot(h.Root)
+	}
+	sum := h.Sum
+	if sum == "" {
+		sum = t.Sum()
+	}
+	w.mu.Lock()
+	m := w.hosts[sum]
+	if m == nil {
+		m = &machine{dir: fmt.Sprintf("hosts/%d", len(w.hosts)+1), done: map[string]bool{}}
+		w.hosts[sum] = m
+	}
+	w.mu.Unlock()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, source := range sources(p) {
+		if m.done[source] {
+			continue
+		}
+		if err := m.take(ctx, t, source, w.keep.outside(m.dir)); err != nil {
+			return "", fmt.Errorf("files of the machine: %w", err)
+		}
+	}
+	return w.keep.inside(m.dir), nil
+}
+
+// realRoot is for a machine that is there: its files are at their own paths.
+func realRoot(r host.Root) (string, error) {
+	d, ok := r.(interface{ Dir() string })
+	if !ok {
+		return "", fmt.Errorf("a host of type %T has no files that could be mounted: %w", r, target.ErrBroken)
+	}
+	if d.Dir() == "/" {
+		return "", nil
+	}
+	return d.Dir(), nil
+}
+
+func sources(p plan.Plan) []string {
+	var out []string
+	for _, n := range p.Nodes {
+		if !n.Own {
+			out = append(out, n.Source)
+		}
+	}
+	for _, m := range p.Mounts {
+		out = append(out, m.Source)
+	}
+	return out
+}
+
+// take writes what source leads to, at the path of source itself. What the host
+// does not have is left out: liblxc shall say so.
+func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string) error {
+	real, err := host.Resolve(t, source)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e, err := t.Entry(real)
+	if err != nil {
+		return err
+	}
+	at := filepath.Join(dir, source)
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	m.done[source] = true
+	return place(ctx, at, e)
+}
+
+// place writes e to the path at. What is there stays; a folder that is there
+// because an earlier source lay in it gets the rest.
+func place(ctx context.Context, at string, e *tree.Entry) error {
+	if st, err := os.Lstat(at); err == nil {
+		if !st.IsDir() || !e.Mode.IsDir() {
+			return nil
+		}
+		for name, c := range e.Children {
+			if err := place(ctx, filepath.Join(at, name), c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	one := tree.New()
+	if err := graft(one, "/"+filepath.Base(at), e); err != nil {
+		return err
+	}
+	return complete(disk.Write(ctx, one, filepath.Dir(at), disk.Options{Mknod: true}))
+}
+
+// graft puts e and all below it into a tree.
+func graft(t *tree.Tree, at string, e *tree.Entry) error {
+	var err error
+	switch mode := e.Mode; {
+	case mode.IsDir():
+		err = t.Mkdir(at, mode.Perm())
+	case e.IsLink():
+		err = t.Symlink(at, e.Target)
+	case mode.IsRegular():
+		err = t.WriteFile(at, e.Data, mode.Perm())
+	case e.IsDevice():
+		err = t.Mknod(device.Node{Path: at, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID})
+	case mode&fs.ModeSocket != 0:
+		err = t.Socket(at, mode.Perm())
+	case mode&fs.ModeNamedPipe != 0:
+		err = t.Fifo(at, mode.Perm())
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.Chown(at, e.UID, e.GID); err != nil {
+		return err
+	}
+	for name, c := range e.Children {
+		if err := graft(t, path.Join(at, name), c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close removes every container and ends the namespace.
+func (w *world) close(ctx context.Context) error {
+	w.mu.Lock()
+	var left []*Container
+	for _, c := range w.containers {
+		left = append(left, c)
+	}
+	w.mu.Unlock()
+	var errs []error
+	for _, c := range left {
+		errs = append(errs, c.Remove(ctx))
+	}
+	return errors.Join(append(errs, w.keep.close())...)
+}
