@@ -156,11 +156,12 @@ func (p *part) writable(edit string, m *specs.Mount, f found, write bool, rule s
 func (p *part) place(edit string, m *specs.Mount, f found, options []string) {
 	target := p.look.container(m.ContainerPath)
 	mount := plan.Mount{Source: f.source, Target: target, Dir: f.info.Mode.IsDir(), Options: options, Owners: p.owners}
-	same := p.look.container(p.look.strip(m.HostPath)) == target
-	real := p.look.container(f.inner)
-	if _, denied := p.opts.Policy.Target(real); f.link && same && real != target && !denied && pathProblem(real) == "" {
-		mount.Target = real
-		p.addLink(edit, target, real)
+	if f.link && p.look.container(p.look.strip(m.HostPath)) == target {
+		real := p.look.container(f.inner)
+		if _, denied := p.opts.Policy.Target(real); real != target && !denied && pathProblem(real) == "" {
+			mount.Target = real
+			p.addLink(edit, target, real)
+		}
 	}
 	p.addMount(edit, mount)
 }
