@@ -10,11 +10,11 @@
 package elfgen
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 var (
@@ -75,29 +75,29 @@ const (
 	ehdrSize, phdrSize, shdrSize, symSize, dynSize = 64, 56, 64, 24, 16
 )
 
-// An image is a file under construction. Offsets and addresses agree but for
-// the base that each segment adds.
-type image struct {
-	bytes.Buffer
-}
+// An image is a file under construction.
+type image struct{ data []byte }
 
-func (b *image) at() uint64 { return uint64(b.Len()) }
+func (b *image) at() uint64 { return uint64(len(b.data)) }
+
+func (b *image) raw(p []byte)  { b.data = append(b.data, p...) }
+func (b *image) text(s string) { b.data = append(b.data, s...) }
 
 func (b *image) align(n int) {
-	for b.Len()%n != 0 {
-		b.WriteByte(0)
+	for len(b.data)%n != 0 {
+		b.data = append(b.data, 0)
 	}
 }
 
 func (b *image) u32(v ...uint32) {
 	for _, x := range v {
-		b.Write(binary.LittleEndian.AppendUint32(nil, x))
+		b.data = binary.LittleEndian.AppendUint32(b.data, x)
 	}
 }
 
 func (b *image) u64(v ...uint64) {
 	for _, x := range v {
-		b.Write(binary.LittleEndian.AppendUint64(nil, x))
+		b.data = binary.LittleEndian.AppendUint64(b.data, x)
 	}
 }
 
@@ -124,14 +124,14 @@ type section struct {
 func (b *image) notes(o Object) (off, size uint64) {
 	b.align(4)
 	off = b.at()
-	sum := sha256.Sum256(fmt.Appendf(nil, "%#v", o))
+	sum := sha256.Sum256([]byte(strings.Join([]string{o.Arch, o.Name, o.Version, o.SONAME, o.Needed, o.Functions}, "\x00")))
 	b.u32(4, 20, 3) // NT_GNU_BUILD_ID
-	b.WriteString("GNU\x00")
-	b.Write(sum[:20])
+	b.text("GNU\x00")
+	b.raw(sum[:20])
 	b.u32(8, uint32(len(o.text())+1), 1)
-	b.WriteString("gpurig\x00\x00")
-	b.WriteString(o.text())
-	b.WriteByte(0)
+	b.text("gpurig\x00\x00")
+	b.text(o.text())
+	b.raw([]byte{0})
 	b.align(4)
 	return off, b.at() - off
 }
@@ -150,7 +150,7 @@ func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, sec
 	}
 	last := &secs[len(secs)-1]
 	last.off, last.size = b.at(), uint64(len(names))
-	b.Write(names)
+	b.raw(names)
 	b.align(8)
 	shoff := b.at()
 	for i, s := range secs {
@@ -161,7 +161,7 @@ func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, sec
 	}
 
 	var h image
-	h.WriteString("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+	h.text("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00")
 	h.u32(uint32(kind)|uint32(m.id)<<16, 1)
 	h.u64(entry, ehdrSize, shoff)
 	h.u32(0, ehdrSize|phdrSize<<16, uint32(len(segs))|shdrSize<<16, uint32(len(secs))|uint32(len(secs)-1)<<16)
@@ -169,10 +169,11 @@ func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, sec
 		h.u32(s.kind, s.flags)
 		h.u64(s.off, s.addr, s.addr, s.size, s.size, s.align)
 	}
-	out := b.Bytes()
-	copy(out, h.Bytes())
-	return out
+	copy(b.data, h.data)
+	return b.data
 }
 
-// reserve leaves room for the headers.
-func (b *image) reserve(segments int) { b.Write(make([]byte, ehdrSize+segments*phdrSize)) }
+// newImage leaves room for the headers.
+func newImage(segments int) *image {
+	return &image{data: make([]byte, ehdrSize+segments*phdrSize, 1536)}
+}

@@ -17,8 +17,7 @@ func Library(o Object) ([]byte, error) {
 		return nil, err
 	}
 	const segments = 5
-	b := &image{}
-	b.reserve(segments)
+	b := newImage(segments)
 	noteOff, noteSize := b.notes(o)
 
 	strs := &stringTable{bytes: []byte{0}}
@@ -43,16 +42,16 @@ func Library(o Object) ([]byte, error) {
 	symbols := uint64(2 + len(functions))
 	symOff, strOff := b.at(), b.at()+symSize*symbols
 	codeOff := (strOff + uint64(len(strs.bytes)) + 15) / 16 * 16
-	b.Write(make([]byte, symSize))
+	b.raw(make([]byte, symSize))
 	b.symbol(symName, sttObject, secStrings, strOff+text, uint64(len(o.text())+1))
 	size := uint64(len(returning(o.Arch, 0)))
 	for i, n := range names {
 		b.symbol(n, sttFunc, secText, codeOff+size*uint64(i), size)
 	}
-	b.Write(strs.bytes)
+	b.raw(strs.bytes)
 	b.align(16)
 	for _, f := range functions {
-		b.Write(returning(o.Arch, f.returns))
+		b.raw(returning(o.Arch, f.returns))
 	}
 	codeEnd := b.at()
 	b.align(8)

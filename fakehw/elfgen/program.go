@@ -13,14 +13,13 @@ func Program(o Object) ([]byte, error) {
 		return nil, err
 	}
 	const segments = 3
-	b := &image{}
-	b.reserve(segments)
+	b := newImage(segments)
 	noteOff, noteSize := b.notes(o)
 	b.align(16)
 	codeOff := b.at()
 	text := o.text() + "\n"
-	b.Write(code(o.Arch, len(text)))
-	b.WriteString(text)
+	b.raw(code(o.Arch, len(text)))
+	b.text(text)
 	end := b.at()
 	segs := []segment{
 		{ptLoad, pfR | pfX, 0, base, end, m.align},
