@@ -25,6 +25,9 @@ func (s *session) judge(ctx context.Context, want map[string]scenarios.Expect) e
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		ev := all[name]
 		ev.Others = all
+		if !s.ctrs[name].pending && want[name].Refused == "" {
+			ev.Err = nil // a refusal that was judged when it came
+		}
 		s.found = append(s.found, verdict.Judge(want[name], ev)...)
 		s.ctrs[name].pending = false
 		l := look{step: s.step, container: name, seen: ev.Seen}
