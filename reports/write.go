@@ -47,7 +47,7 @@ func CheckFile(file string) error {
 
 // Write writes the report, in the format of the extension: the old file or the
 // new one, never a part.
-func Write(file string, r Report) (err error) {
+func Write(file string, r Report) error {
 	if err := CheckFile(file); err != nil {
 		return err
 	}
@@ -55,7 +55,13 @@ func Write(file string, r Report) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".gpurig-report-*")
+	return WriteFile(file, data)
+}
+
+// WriteFile writes data as the file name, 0644: the old file or the new one,
+// never a part, whenever it is killed. Its folder must be there.
+func WriteFile(name string, data []byte) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".gpurig-*")
 	if err != nil {
 		return err
 	}
@@ -77,5 +83,5 @@ func Write(file string, r Report) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	return os.Rename(f.Name(), name)
 }

@@ -16,6 +16,7 @@ import (
 	"gpurig/core/plan"
 	"gpurig/core/request"
 	"gpurig/core/translate"
+	"gpurig/reports"
 )
 
 type translateFlags struct {
@@ -99,7 +100,10 @@ func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
 		if err != nil {
 			return broken(err)
 		}
-		if err := writeFile(t.HookFile, data); err != nil {
+		if info, err := os.Lstat(t.HookFile); err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: %w", t.HookFile, errNotRegular)
+		}
+		if err := reports.WriteFile(t.HookFile, data); err != nil {
 			return err
 		}
 	}
@@ -238,35 +242,4 @@ func parseIDMap(s string) ([]plan.IDMap, error) {
 		return nil, fmt.Errorf("--idmap %q: want none, default or FIRST:COUNT, such as 100000:65536", s)
 	}
 	return []plan.IDMap{m}, nil
-}
-
-// writeFile writes a file whole or not at all, readable by everybody and
-// writable by its owner.
-func writeFile(name string, data []byte) (err error) {
-	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: %w", name, errNotRegular)
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".gpurig-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
 }
