@@ -111,7 +111,6 @@ func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect
 			ev.Seen = &o
 			s.marks.seen(name, &o)
 		}
-		s.marks.plan(name, ev.Plan)
 		s.traceContainer(c, ev.Seen)
 		all[name] = ev
 	}

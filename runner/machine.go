@@ -27,9 +27,11 @@ type machine struct {
 	model host.Model
 	files []specgen.FileChange
 
+	sum   func() string // digest of model and files, for reports
 	tree  func() (built, error)
 	disk  func() (onDisk, error) // Specs in the CDI directories
 	specs keep[string, *nvidia.Result]
+	walks keep[string, walked]
 }
 
 type built struct {
@@ -44,6 +46,7 @@ type onDisk struct {
 
 func newMachine(id string, model host.Model, files []specgen.FileChange) *machine {
 	m := &machine{id: id, model: model, files: files}
+	m.sum = sync.OnceValue(func() string { return digest(specgen.Request{Model: model, Changes: files}) })
 	m.tree = sync.OnceValues(func() (built, error) {
 		t, err := specgen.Request{Model: model, Changes: files}.Tree()
 		if err != nil {

@@ -5,33 +5,27 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"gpurig/core/cdi"
-	"gpurig/core/plan"
 	"gpurig/reports"
 	"gpurig/runner/observe"
 )
 
-// marks collects the digests of the stations, the last of each.
+// marks collects what the digests of the stations are made of, the last of each.
 type marks struct {
-	specs []cdi.Source
-	plans map[string]*plan.Plan
+	specs func() string
+	plans map[string]func() string
 	saw   map[string]*observe.Observation
 }
 
-func (m *marks) spec(sources []cdi.Source) {
-	if len(sources) > 0 {
-		m.specs = sources
+func (m *marks) walked(name string, w *walked) {
+	if w.specSum != nil {
+		m.specs = w.specSum
 	}
-}
-
-func (m *marks) plan(name string, p *plan.Plan) {
-	if p == nil {
-		return
+	if w.planSum != nil {
+		if m.plans == nil {
+			m.plans = map[string]func() string{}
+		}
+		m.plans[name] = w.planSum
 	}
-	if m.plans == nil {
-		m.plans = map[string]*plan.Plan{}
-	}
-	m.plans[name] = p
 }
 
 func (m *marks) seen(name string, o *observe.Observation) {
@@ -43,18 +37,14 @@ func (m *marks) seen(name string, o *observe.Observation) {
 
 func (m *marks) stations(host string) reports.Stations {
 	s := reports.Stations{Host: host}
-	if len(m.specs) > 0 {
-		all := make([]any, len(m.specs))
-		for i := range m.specs {
-			all[i] = m.specs[i].Spec
-		}
-		s.Spec = digest(all)
+	if m.specs != nil {
+		s.Spec = m.specs()
 	}
-	for name, p := range m.plans {
+	for name, sum := range m.plans {
 		if s.Plan == nil {
 			s.Plan = map[string]string{}
 		}
-		s.Plan[name] = digest(p)
+		s.Plan[name] = sum()
 	}
 	for name, o := range m.saw {
 		if s.Seen == nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/amd"
@@ -37,6 +39,8 @@ type walked struct {
 	plan     *plan.Plan
 	err      error
 	at       verdict.Station
+
+	specSum, planSum func() string // digests of sources and plan; nil where there are none
 }
 
 // wish is one device: what it means on this host.
@@ -46,9 +50,44 @@ type wish struct {
 	sel  request.Selection
 }
 
-// walk goes the product's way from the options to a plan. The error is no
-// refusal: the harness or the machine failed.
+// walk goes the product's way from the options to a plan, once for each machine
+// and request. The error is no refusal: the harness or the machine failed.
 func (e *engine) walk(ctx context.Context, m *machine, a asked) (walked, error) {
+	return m.walks.get(ctx, a.key(), func() (walked, error) {
+		w, err := e.walkAnew(ctx, m, a)
+		w.mark()
+		return w, err
+	})
+}
+
+// key is equal for equal requests.
+func (a asked) key() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %v %v", a.strict, a.vm, a.idmap)
+	for _, name := range slices.Sorted(maps.Keys(a.devices)) {
+		fmt.Fprintf(&b, "\n%q %q", name, optionsOf(a.devices[name]).Map())
+	}
+	return b.String()
+}
+
+// mark makes the digests, when they are first asked for.
+func (w *walked) mark() {
+	w.specSum, w.planSum = nil, nil
+	if sources := w.sources; len(sources) > 0 {
+		w.specSum = sync.OnceValue(func() string {
+			all := make([]any, len(sources))
+			for i := range sources {
+				all[i] = sources[i].Spec
+			}
+			return digest(all)
+		})
+	}
+	if p := w.plan; p != nil {
+		w.planSum = sync.OnceValue(func() string { return digest(p) })
+	}
+}
+
+func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, error) {
 	w := walked{plan: &plan.Plan{}}
 	disk, err := m.disk()
 	if err != nil {
@@ -281,6 +320,7 @@ func (w walked) without(device string) walked {
 		}
 	}
 	left.plan = &p
+	left.mark()
 	return left
 }
 

@@ -146,7 +146,7 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		p.looks = s.looks
 		p.result.Findings = s.found
 		if s.machine != nil {
-			p.result.Stations = s.marks.stations(digest(s.machine.id))
+			p.result.Stations = s.marks.stations(s.machine.sum())
 		}
 	}
 	settle(&p.result, err)

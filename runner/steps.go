@@ -104,7 +104,6 @@ func (s *session) carryOut(ctx context.Context, c *container, devices map[string
 	if err != nil {
 		return err
 	}
-	s.marks.spec(got.sources)
 	return s.hand(ctx, c, got, how)
 }
 
@@ -131,6 +130,7 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 		c.got = before
 		c.got.warnings = got.warnings
 	}
+	s.marks.walked(c.name, &c.got)
 	c.pending = c.err != nil
 	s.traceContainer(c, nil)
 	return nil
