@@ -77,6 +77,15 @@ func (g *Generator) golden(key Digest, r Request) (reply, error) {
 		return reply{}, err
 	}
 	f, ok := all[key]
+	if mode := r.Options.Mode; !ok && mode != "" {
+		// The file may be of the mode that was detected, which is this one.
+		r.Options.Mode = ""
+		if key, err = r.Digest(); err != nil {
+			return reply{}, err
+		}
+		f, ok = all[key]
+		ok = ok && f.Result != nil && f.Result.Mode == mode
+	}
 	if !ok {
 		return reply{}, ErrNoGolden
 	}

@@ -18,6 +18,9 @@ var usual = []string{
 // generator: where the driver is, if it is not at the usual place. Options that
 // are set stay as they are.
 func HostOptions(m host.Model, o nvidia.Options) nvidia.Options {
+	if o.Mode == "auto" {
+		o.Mode = "" // the same: requests of equal meaning are equal
+	}
 	u := m.Userspace
 	if u == nil {
 		return o
