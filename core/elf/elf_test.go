@@ -214,6 +214,7 @@ func TestB42DamagedFiles(t *testing.T) {
 		{"string table that nothing loads", change(func(m *maker) { m.strtab = 0x1 }), ErrMalformed},
 		{"string table at the end of addresses", change(func(m *maker) { m.strtab = 1<<64 - 1 }), ErrMalformed},
 		{"SONAME outside of the string table", change(func(m *maker) { m.dynamic = []uint64{dtSONAME, 1 << 20} }), ErrMalformed},
+		{"SONAME that wraps without a size of the table", change(func(m *maker) { m.dynamic = []uint64{dtSONAME, 1<<64 - 1, dtStrtab, base + 64, dtNull, 0} }), ErrMalformed},
 		{"SONAME that wraps", change(func(m *maker) { m.dynamic = []uint64{dtSONAME, 1<<64 - 1} }), ErrMalformed},
 		{"SONAME without end", change(func(m *maker) { m.strings = "\x00" + strings.Repeat("x", 300) }), ErrSONAME},
 		{"interpreter without end", change(func(m *maker) { m.interp = "/lib/ld.so"; m.strings = "\x00libx.so.1\x00" }), ErrMalformed},

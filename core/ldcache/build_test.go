@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpurig/core/elf"
+	"gpurig/fakehw/elfgen"
 )
 
 // paths maps what is in a cache: "SONAME PATH".
@@ -87,7 +88,13 @@ func TestB42WhatIsNoLibraryIsSkippedWithItsReason(t *testing.T) {
 	good := lib(t, "libx.so.1", "1")
 	program, machine8 := []byte(good), []byte(good)
 	program[16], machine8[18] = 2, 8
+	static, err := elfgen.Program(elfgen.Object{Arch: "x86_64", Name: "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	static[16] = 3 // a shared object without a dynamic section
 	v := files{
+		"/d/libstatic.so":   string(static),
 		"/d/libempty.so.1":  "",
 		"/d/libshort.so.1":  "\x7fELF",
 		"/d/libscript.so":   "/* GNU ld script */ GROUP ( libc.so.6 )",
@@ -115,7 +122,7 @@ func TestB42WhatIsNoLibraryIsSkippedWithItsReason(t *testing.T) {
 	for p, want := range map[string]error{
 		"/d/libempty.so.1": elf.ErrNotELF, "/d/libshort.so.1": elf.ErrNotELF, "/d/libscript.so": elf.ErrNotELF,
 		"/d/libfifo.so.1": ErrNotLibrary, "/d/libtofifo.so.1": ErrNotLibrary, "/d/libdangling.so": fs.ErrNotExist,
-		"/d/libprogram.so": ErrNotLibrary, "/d/libmips.so.1": ErrNotLibrary, "/d/libevil.so.1": elf.ErrSONAME,
+		"/d/libprogram.so": ErrNotLibrary, "/d/libstatic.so": ErrNotLibrary, "/d/libmips.so.1": ErrNotLibrary, "/d/libevil.so.1": elf.ErrSONAME,
 		"/d/lib\nname.so": elf.ErrSONAME, "/missing": fs.ErrNotExist,
 	} {
 		if !errors.Is(reasons[p], want) {

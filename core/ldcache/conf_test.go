@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestConf(t *testing.T) {
@@ -116,16 +115,12 @@ func numbered(n int) string {
 }
 
 func TestB41PatternsThatMatchTheWholeSystem(t *testing.T) {
-	v := files{"/etc/ld.so.conf": "include /*/*/*/*/*\n/a"}
+	v := files{"/etc/ld.so.conf": "include /*/*/*/*/none*\n/a"}
 	for i := range 5000 {
 		v[fmt.Sprintf("/d%d/x/y/z/f", i)] = "/b"
 	}
-	start := time.Now()
 	got, skipped := Conf(v)
-	if time.Since(start) > 20*time.Second { // a guard against a search without end, no measurement
-		t.Error("the search took its time")
-	}
-	if !slices.Contains(got, "/a") || !slices.ContainsFunc(skipped, func(s Skip) bool { return errors.Is(s.Err, ErrLimit) }) {
+	if !slices.Contains(got, "/a") || !slices.ContainsFunc(skipped, func(s Skip) bool { return errors.Is(s.Err, ErrLimit) && strings.Contains(s.String(), "compare") }) {
 		t.Errorf("Conf = %.100q, %.200v; want /a, and the limit reported", got, skipped)
 	}
 }
