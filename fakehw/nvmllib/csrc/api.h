@@ -1,0 +1,54 @@
+/*
+ * What every call of the library begins and ends with.
+ */
+#ifndef GPURIG_API_H
+#define GPURIG_API_H
+
+#include "host.h"
+
+/* Return codes of NVML that this library gives. */
+enum {
+	SUCCESS = 0,
+	UNINITIALIZED = 1,
+	INVALID_ARGUMENT = 2,
+	NOT_SUPPORTED = 3,
+	NOT_FOUND = 6,
+	INSUFFICIENT_SIZE = 7,
+	DRIVER_NOT_LOADED = 9,
+	GPU_IS_LOST = 15,
+	INSUFFICIENT_RESOURCES = 23,
+	VERSION_MISMATCH = 25,
+	UNKNOWN = 999
+};
+
+/* The size of a structure and the number of its form make its version field. */
+#define VERSION(type, n) ((unsigned)sizeof(type) | (n) << 24)
+
+#define API __attribute__((visibility("default")))
+
+/* begin takes the lock and returns SUCCESS and the host when the library is
+ * initialised and no fault is asked for. Every begin… needs one leave. */
+unsigned begin(const char *call, struct host **h);
+
+/* begin_at is begin for a call on a handle; see handle_find for kind. Faults of
+ * the handle's GPU count. */
+unsigned begin_at(const char *call, void *handle, int kind, struct part *at);
+
+/* faulty returns the code that a call shall return on a GPU, or SUCCESS. */
+unsigned faulty(struct host *h, const char *call, const struct gpu *g);
+
+/* leave releases the lock and returns its argument. */
+unsigned leave(unsigned code);
+
+/* The answers of simple calls. */
+unsigned give_text(const char *value, char *out, unsigned size);
+unsigned give_number(int has, unsigned value, unsigned *out);
+
+/* start and stop count the library's users. */
+unsigned start(const char *call);
+unsigned stop(void);
+
+/* unsupported is the whole of a call that is not modelled. */
+unsigned unsupported(const char *call);
+
+#endif

@@ -1,0 +1,181 @@
+package nvmllib
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/nvmlfake"
+)
+
+// State is what the library answers for the host m, as the text of its state
+// file. Equal hosts have equal states.
+func State(m host.Model) []byte { return StateWith(m, nvmlfake.Options{}) }
+
+// StateWith is State of a library that differs from the host as opts say.
+//
+// The facts are asked of nvmlfake, so there is one place that knows them. What
+// it does not support is not in the file. Of a host on which NVML does not
+// start, the file has the code alone.
+func StateWith(m host.Model, opts nvmlfake.Options) []byte {
+	w := &state{}
+	w.line("gpurig-nvml 1")
+	lib := nvmlfake.New(m, nvmlfake.Options{OldMIGNames: opts.OldMIGNames, PendingMIG: opts.PendingMIG})
+	r := lib.Init()
+	w.line("init %d", r)
+	for _, call := range slices.Sorted(maps.Keys(opts.Fail)) {
+		w.line("fail %s %d", call, opts.Fail[call])
+	}
+	if r == nvml.SUCCESS {
+		w.host(lib)
+		for i, g := range m.NVIDIAGPUs() {
+			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
+				w.gpu(i, d)
+				w.mig(g, d)
+			}
+		}
+	}
+	w.line("end")
+	return w.Bytes()
+}
+
+// A state is the file while it is written. See csrc/host.c for its form.
+type state struct{ bytes.Buffer }
+
+func (w *state) line(format string, args ...any) {
+	fmt.Fprintf(w, format, args...)
+	w.WriteByte('\n')
+}
+
+// fact writes a line unless its value is not supported.
+func fact[T any](w *state, key string, get func() (T, nvml.Return)) {
+	if v, r := get(); r == nvml.SUCCESS {
+		w.line("%s %v", key, v)
+	}
+}
+
+// pair is fact for calls with two results.
+func pair[T any](w *state, key string, get func() (T, T, nvml.Return)) {
+	if a, b, r := get(); r == nvml.SUCCESS {
+		w.line("%s %v %v", key, a, b)
+	}
+}
+
+func (w *state) host(lib *nvmlfake.Library) {
+	fact(w, "driver", lib.SystemGetDriverVersion)
+	fact(w, "nvml", lib.SystemGetNVMLVersion)
+	fact(w, "cuda", lib.SystemGetCudaDriverVersion)
+}
+
+func (w *state) gpu(index int, d nvml.Device) {
+	w.line("gpu %d", index)
+	fact(w, "uuid", d.GetUUID)
+	fact(w, "name", d.GetName)
+	fact(w, "serial", d.GetSerial)
+	fact(w, "vbios", d.GetVbiosVersion)
+	fact(w, "minor", d.GetMinorNumber)
+	fact(w, "brand", func() (int32, nvml.Return) { v, r := d.GetBrand(); return int32(v), r })
+	fact(w, "arch", func() (uint32, nvml.Return) { v, r := d.GetArchitecture(); return uint32(v), r })
+	pair(w, "cc", d.GetCudaComputeCapability)
+	fact(w, "persistence", func() (int32, nvml.Return) { v, r := d.GetPersistenceMode(); return int32(v), r })
+	fact(w, "memory", func() (uint64, nvml.Return) { v, r := d.GetMemoryInfo(); return v.Total, r })
+	fact(w, "bar1", func() (uint64, nvml.Return) { v, r := d.GetBAR1MemoryInfo(); return v.Bar1Total, r })
+	fact(w, "fabric", func() (uint8, nvml.Return) { v, r := d.GetGpuFabricInfo(); return v.State, r })
+	pair(w, "migmode", d.GetMigMode)
+	fact(w, "maxmig", d.GetMaxMigDeviceCount)
+	p, r := d.GetPciInfo()
+	ext, r2 := d.GetPciInfoExt()
+	if r == nvml.SUCCESS && r2 == nvml.SUCCESS {
+		w.line("pci %d %d %d %#x %#x %#x %#x %s %s", p.Domain, p.Bus, p.Device, p.PciDeviceId, p.PciSubSystemId, ext.BaseClass, ext.SubClass,
+			text(p.BusId[:]), text(p.BusIdLegacy[:]))
+	}
+}
+
+// text reads a C character array up to its NUL.
+func text(a []int8) string {
+	var b []byte
+	for _, c := range a {
+		if c == 0 {
+			break
+		}
+		b = append(b, byte(c))
+	}
+	return string(b)
+}
+
+func (w *state) mig(g host.GPU, d nvml.Device) {
+	for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {
+		p, r := d.GetGpuInstanceProfileInfo(n)
+		if r != nvml.SUCCESS {
+			continue
+		}
+		remaining, _ := d.GetGpuInstanceRemainingCapacity(&p) // 0 while MIG mode is off
+		w.line("profile %d %d %d %d %d %d %d", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining, p.MemorySizeMB)
+		places, _ := d.GetGpuInstancePossiblePlacements(&p)
+		for _, at := range places {
+			w.line("place %d %d", at.Start, at.Size)
+		}
+	}
+	if g.MIG == nil {
+		return
+	}
+	devices := migDevices(d)
+	for _, gi := range g.MIG.Instances {
+		if h, r := d.GetGpuInstanceById(gi.ID); r == nvml.SUCCESS {
+			w.gi(gi, h, devices)
+		}
+	}
+}
+
+// ids name a compute instance within its GPU.
+type ids struct{ gi, ci int }
+
+// migDevices returns the MIG devices of a GPU by their instances.
+func migDevices(d nvml.Device) map[ids]nvml.Device {
+	out := map[ids]nvml.Device{}
+	n, _ := d.GetMaxMigDeviceCount()
+	for i := range n {
+		m, r := d.GetMigDeviceHandleByIndex(i)
+		if r != nvml.SUCCESS {
+			continue
+		}
+		gi, _ := m.GetGpuInstanceId()
+		ci, _ := m.GetComputeInstanceId()
+		out[ids{gi, ci}] = m
+	}
+	return out
+}
+
+func (w *state) gi(gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml.Device) {
+	info, _ := h.GetInfo()
+	w.line("gi %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
+	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
+			w.line("ciprofile %d %d %d %d", n, p.Id, p.SliceCount, p.InstanceCount)
+		}
+	}
+	for _, ci := range gi.Compute {
+		c, r := h.GetComputeInstanceById(ci.ID)
+		if r != nvml.SUCCESS {
+			continue
+		}
+		info, _ := c.GetInfo()
+		w.line("ci %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
+		if m, ok := devices[ids{gi.ID, ci.ID}]; ok {
+			w.migDevice(m)
+		}
+	}
+}
+
+func (w *state) migDevice(m nvml.Device) {
+	index, _ := m.GetIndex()
+	a, _ := m.GetAttributes()
+	memory, _ := m.GetMemoryInfo()
+	w.line("mig %d %d %d %d %d", index, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB, memory.Total)
+	fact(w, "miguuid", m.GetUUID)
+	fact(w, "migname", m.GetName)
+}
