@@ -28,7 +28,7 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 0:
-		if err := inside.Guard(inside.View{}); err != nil {
+		if err := inside.Guard(inside.View{}, os.Environ()); err != nil {
 			return err
 		}
 		return inside.Serve(inside.View{}, os.Stdin, os.Stdout)

@@ -33,18 +33,18 @@ var ErrNotContainer = errors.New("not in a container")
 // Guard refuses to look at a machine that is no container: opening every device
 // node of a real machine may start its watchdog. Container managers say
 // "container=" in the environment of the first process
-// (https://systemd.io/CONTAINER_INTERFACE).
-func Guard(v observe.View) error {
+// (https://systemd.io/CONTAINER_INTERFACE), lxc-execute in own, the caller's.
+func Guard(v observe.View, own []string) error {
 	env, err := v.Environ()
 	if err != nil {
 		return err
 	}
-	for _, e := range env {
+	for _, e := range append(env, own...) {
 		if name, value, _ := strings.Cut(e, "="); name == "container" && value != "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the first process has no variable \"container\"", ErrNotContainer)
+	return fmt.Errorf("%w: the first process has no variable \"container\", and neither have we", ErrNotContainer)
 }
 
 // Serve answers requests, one JSON text each, until in ends.

@@ -81,10 +81,13 @@ func TestInitEndsWhenTheHarnessHangsUp(t *testing.T) {
 }
 
 func TestGuardRefusesAMachine(t *testing.T) {
-	if err := inside.Guard(newEmpty("HOME=/")); !errors.Is(err, inside.ErrNotContainer) {
+	if err := inside.Guard(newEmpty("HOME=/"), nil); !errors.Is(err, inside.ErrNotContainer) {
 		t.Errorf("Guard(no container) = %v; want ErrNotContainer", err)
 	}
-	if err := inside.Guard(newEmpty("container=lxc")); err != nil {
+	if err := inside.Guard(newEmpty("container=lxc"), nil); err != nil {
 		t.Errorf("Guard(container=lxc) = %v; want nil", err)
+	}
+	if err := inside.Guard(newEmpty(), []string{"container=lxc"}); err != nil {
+		t.Errorf("Guard() with container=lxc of our own = %v; want nil", err)
 	}
 }

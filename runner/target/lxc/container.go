@@ -99,20 +99,30 @@ func (c *Container) start(ctx context.Context, h target.Host, p plan.Plan) error
 		return err
 	}
 	l, err := c.listen()
+	if err == nil {
+		defer l.Close()
+		err = os.WriteFile(c.outside("log"), nil, 0o600) // liblxc would add to an earlier start's
+	}
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	defer l.Close()
 	r := c.launch()
 	if r.err != nil {
 		return errors.Join(target.ErrBroken, r.err)
 	}
-	if err := r.accept(ctx, l); err != nil {
+	err = r.accept(ctx, l)
+	if errors.Is(err, errEnded) {
+		return errors.New(c.problem(r))
+	}
+	if err != nil {
 		return err
 	}
 	c.run = r
 	return nil
 }
+
+// errEnded says that lxc-start ended instead of starting the container.
+var errEnded = errors.New("lxc-start has ended")
 
 // listen makes the socket that the probe calls. It lies in a folder of its own,
 // the only one of ours that the container sees.
@@ -144,7 +154,8 @@ func (c *Container) launch() *run {
 	r := &run{stderr: &bytes.Buffer{}, ended: make(chan struct{})}
 	// Not bound to a context: a container outlives the call that starts it.
 	r.cmd = c.world.keep.command(context.Background(), c.world.prog.start,
-		"-P", c.world.keep.inside("containers"), "-n", c.name, "-f", c.inside("config"), "-F")
+		"-P", c.world.keep.inside("containers"), "-n", c.name, "-f", c.inside("config"), "-F",
+		"-o", c.inside("log"), "-l", "DEBUG") // only at this level liblxc tells what a hook said
 	r.cmd.Stdout, r.cmd.Stderr = r.stderr, r.stderr
 	r.cmd.WaitDelay = time.Second // a process of the container may hold the pipe a little longer
 	if err := r.cmd.Start(); err != nil {
@@ -180,7 +191,7 @@ func (r *run) accept(ctx context.Context, l *net.UnixListener) error {
 		r.conn, r.dec = got.conn, json.NewDecoder(got.conn)
 		return r.peer()
 	case <-r.ended:
-		return errors.New(startProblem(r.stderr.String()))
+		return errEnded
 	case <-ctx.Done():
 		r.kill()
 		return errors.Join(target.ErrBroken, context.Cause(ctx))
@@ -212,25 +223,36 @@ func (r *run) kill() {
 	<-r.ended
 }
 
-// startProblem finds in liblxc's output what went wrong first: the hook's own
-// words, else the first error that names a cause.
-func startProblem(output string) string {
-	var first []string
-	for line := range strings.Lines(output) {
+// problem says what went wrong, out of what liblxc wrote to its log and to us.
+func (c *Container) problem(r *run) string {
+	log, err := os.ReadFile(c.outside("log"))
+	if err != nil && !os.IsNotExist(err) {
+		return err.Error()
+	}
+	return startProblem(string(log), r.stderr.String())
+}
+
+// startProblem finds what went wrong first: the hook's own last words (its notes
+// come before), else the first error of liblxc.
+func startProblem(log, output string) string {
+	hook, first := "", ""
+	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
-		if strings.HasPrefix(line, "cdi-hook: ") {
-			return line
+		_, said, ok := strings.Cut(line, " produced output: ")
+		if !ok {
+			said = line
 		}
-		// "lxc-start: NAME: ../src/lxc/FILE: FUNCTION: LINE MESSAGE"
-		if f := strings.SplitN(line, ": ", 5); len(f) == 5 && strings.HasPrefix(line, "lxc-start: ") {
-			_, text, _ := strings.Cut(f[4], " ")
-			first = append(first, text)
+		if strings.HasPrefix(said, "cdi-hook: ") {
+			hook = said
+		}
+		if _, text, ok := strings.Cut(line, " ERROR "); ok && first == "" {
+			// "lxc-start NAME TIME ERROR MODULE - FILE:FUNCTION:LINE - MESSAGE"
+			_, text, _ = strings.Cut(text, " - ")
+			_, text, _ = strings.Cut(text, " - ")
+			first = "lxc-start: " + text
 		}
 	}
-	if len(first) == 0 {
-		return "lxc-start: " + cmp.Or(strings.TrimSpace(output), "ended without a word")
-	}
-	return "lxc-start: " + first[0]
+	return cmp.Or(hook, first, strings.TrimSpace(output), "lxc-start: ended without a word")
 }
 
 // Observe is part of target.Container.
@@ -282,7 +304,7 @@ func (c *Container) Stop(context.Context) error {
 		return fmt.Errorf("stop %s: still running after %s: %w", c.config.Name, stopTime, target.ErrBroken)
 	}
 	if r.err != nil {
-		return fmt.Errorf("stop %s: %s", c.config.Name, startProblem(r.stderr.String()))
+		return fmt.Errorf("stop %s: %s", c.config.Name, c.problem(r))
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,12 +17,22 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
+// programsEnv names a folder in which the helper programs are already.
+const programsEnv = "GPURIG_TEST_PROGRAMS"
+
+// builtDir is where builtPrograms built; empty: it did not.
+var builtDir string
+
 // builtPrograms builds the two helper programs once.
 var builtPrograms = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(programsEnv); dir != "" {
+		return dir, nil
+	}
 	dir, err := os.MkdirTemp("", "gpurig-lxc-test-")
 	if err != nil {
 		return "", err
 	}
+	builtDir = dir
 	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
 		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -36,15 +45,30 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := builtPrograms(); err == nil && dir != "" {
-		os.RemoveAll(dir)
+	if builtDir != "" {
+		os.RemoveAll(builtDir)
 	}
 	os.Exit(code)
 }
 
+func programsDir(t testing.TB) string {
+	t.Helper()
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A rig is a target and the images that it uses.
+type rig struct {
+	l      *lxc.LXC
+	images *image.Set
+}
+
 // requireLXC returns a target, or skips with the reason why this machine has
 // none. GPURIG_REQUIRE_LXC turns the skip into a failure.
-func requireLXC(t testing.TB, cgroup string) (*lxc.LXC, *image.Set) {
+func requireLXC(t testing.TB, cgroup string) rig {
 	t.Helper()
 	skip := t.Skipf
 	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
@@ -56,10 +80,7 @@ func requireLXC(t testing.TB, cgroup string) (*lxc.LXC, *image.Set) {
 	if _, err := exec.LookPath("lxc-start"); err != nil {
 		skip("target lxc: %v", err)
 	}
-	dir, err := builtPrograms()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := programsDir(t)
 	images := image.NewSet(nil)
 	l := lxc.New(lxc.Options{Images: images, Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
 	t.Cleanup(func() {
@@ -70,14 +91,14 @@ func requireLXC(t testing.TB, cgroup string) (*lxc.LXC, *image.Set) {
 	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: cgroup}); err != nil {
 		skip("%v", err)
 	}
-	return l, images
+	return rig{l, images}
 }
 
 // The simulation is right only if it agrees with liblxc: every story, told by
 // both, shows the same at every step.
 func TestStoriesAreAsSimulated(t *testing.T) {
-	l, images := requireLXC(t, "v1")
-	s, err := sim.New(images)
+	r := requireLXC(t, "v1")
+	s, err := sim.New(r.images)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +113,7 @@ func TestStoriesAreAsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := targettest.Tell(ctx, l, story)
+			got, err := targettest.Tell(ctx, r.l, story)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,5 +137,3 @@ func compare(t *testing.T, want, got []targettest.Seen) {
 		}
 	}
 }
-
-var _ = strings.TrimSpace

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -37,7 +38,7 @@ func (m *mounter) try(e liblxc.Entry) error {
 	}
 	src, err := m.source(e.Source)
 	if err != nil {
-		return fmt.Errorf("%s: %w", e.Source, err)
+		return fmt.Errorf("mount %s on %s: source: %w", e.Source, to, cause(err))
 	}
 	at, ok := m.point(to)
 	switch {
@@ -139,4 +140,12 @@ func (m *mounter) mkdirAll(dir string) error {
 		return err
 	}
 	return d.put(path.Base(dir), newDir(0))
+}
+
+// cause is the system's answer within an error, without the way to it.
+func cause(err error) error {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno
+	}
+	return err
 }

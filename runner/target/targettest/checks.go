@@ -16,9 +16,10 @@ func DefaultIDMap() []plan.IDMap { return []plan.IDMap{{Container: 0, Host: 1000
 // Request asks for everything that Plan brings.
 func Request() observe.Request {
 	r := observe.Request{
-		Dirs:    []string{LibDir, "/dev/dri/by-path"},
+		Dirs:    []string{LibDir, "/dev/dri/by-path", "/usr/lib/x86_64-linux-gnu/new/dir"},
 		SONAMEs: append([]string{"libnvidia-nothing.so.1"}, libraries...),
-		Paths:   []string{"/usr/bin/nvidia-smi", "/usr/share/nvidia/nvoptix.bin", "/dev/nvidia1", "/etc/ld.so.cache"},
+		Paths: []string{"/usr/bin/nvidia-smi", "/usr/share/nvidia/nvoptix.bin", "/dev/nvidia1", "/etc/ld.so.cache", "/etc/ld-musl-x86_64.path",
+			"/etc/ld.so.conf.d/00-cdi-hook.conf", "/dev/dri", "/opt/deep/er/share", "/opt/deep", "/bin/nvidia-debugdump", "/etc/hostname"},
 	}
 	return r
 }

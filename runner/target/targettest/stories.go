@@ -3,6 +3,7 @@ package targettest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gpurig/core/plan"
 	"gpurig/runner/target"
@@ -51,7 +52,59 @@ func Stories() ([]Story, error) {
 	for _, cgroup := range []string{"v1", "v2"} {
 		add("hot-plug-and-unplug/"+cgroup, "glibc", cgroup, nil, start(now, one), plug(now, two), unplug(now, one), unplug(now, plan.Plan{}))
 	}
+	for _, idmap := range [][]plan.IDMap{nil, DefaultIDMap()} {
+		kind := "privileged"
+		if idmap != nil {
+			kind = "idmapped"
+		}
+		add("own-nodes/"+kind, "glibc", "v1", idmap, start(now, withOwnNode(one)))
+		add("plug-own-node/"+kind, "glibc", "v2", idmap, start(now, one), plug(now, withOwnNode(two)), unplug(now, one))
+		add("modes-and-odd-places/"+kind, "glibc", "v1", idmap, start(now, odd(one)), stop(), start(now, one))
+		add("musl-restart/"+kind, "musl", "v1", idmap, start(now, one), stop(), start(now, plan.Plan{}))
+		add("plug-into-empty/"+kind, "none", "v1", idmap, start(now, plan.Plan{}), plug(now, one), stop(), start(now, plan.Plan{}))
+		add("plug-then-crash/"+kind, "glibc-unmerged", "v2", idmap, start(now, one), plug(now, two), crash(), start(now, one))
+	}
+	add("links-only", "glibc", "v1", nil, start(now, one), stop(), start(now, linksOnly(one)), stop(), start(now, plan.Plan{}))
+	add("file-in-the-way-of-a-link", "glibc", "v1", nil, start(now, linkOver(one, "/etc/hostname")))
+	add("folder-in-the-way-of-a-file", "glibc", "v1", nil, start(now, mountOver(one, "/usr/lib")))
 	return out, nil
+}
+
+// withOwnNode gives /dev/nvidia0 another mode and owner.
+func withOwnNode(p plan.Plan) plan.Plan {
+	p.Nodes = slices.Clone(p.Nodes)
+	p.Nodes[0].Own, p.Nodes[0].Mode, p.Nodes[0].UID, p.Nodes[0].GID = true, 0o640, 1000, 44
+	return p
+}
+
+// odd adds what plans seldom have: modes, paths through links of the image, a
+// folder below /dev, a file within a mounted folder.
+func odd(p plan.Plan) plan.Plan {
+	ro := []string{"ro", "nosuid", "nodev", "bind", "rprivate"}
+	p.Modes = []plan.Mode{{Path: "/dev/dri", Mode: 0o711}}
+	p.Mounts = append(slices.Clone(p.Mounts),
+		plan.Mount{Source: "/usr/share/nvidia", Target: "/dev/nvidia-share", Dir: true, Options: ro},
+		plan.Mount{Source: "/usr/bin/nvidia-smi", Target: "/bin/nvidia-debugdump", Options: ro},
+		plan.Mount{Source: "/usr/bin/nvidia-smi", Target: "/usr/share/nvidia/nvoptix.bin", Options: ro},
+		plan.Mount{Source: "/usr/share/nvidia", Target: "/opt/deep/er/share", Dir: true, Options: []string{"rw", "bind", "private"}})
+	p.Links = append(slices.Clone(p.Links), plan.Link{Path: "/lib/x86_64-linux-gnu/new/dir/libx.so", Target: "../../libcuda.so.1"})
+	return p
+}
+
+// linksOnly has nothing to be mounted but nodes.
+func linksOnly(p plan.Plan) plan.Plan {
+	p.Mounts, p.LibraryDirs, p.Links = nil, nil, p.Links[len(p.Links)-1:]
+	return p
+}
+
+func linkOver(p plan.Plan, path string) plan.Plan {
+	p.Links = append(slices.Clone(p.Links), plan.Link{Path: path, Target: "elsewhere"})
+	return p
+}
+
+func mountOver(p plan.Plan, path string) plan.Plan {
+	p.Mounts = append(slices.Clone(p.Mounts), plan.Mount{Source: "/usr/bin/nvidia-smi", Target: path, Options: []string{"ro", "bind"}})
+	return p
 }
 
 func withoutRule(p plan.Plan, node string) plan.Plan {

@@ -1,0 +1,39 @@
+package lxc
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/liblxc"
+)
+
+// Bare prepares what a container without any plan needs, and returns what runs
+// the probe in it once by lxc-execute: the measure for benchmarks.
+func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
+	tc, err := l.Create(ctx, target.Config{Name: "bare", Cgroup: cgroup})
+	if err != nil {
+		return nil, err
+	}
+	c := tc.(*Container)
+	sock, err := c.listen()
+	if err != nil {
+		return nil, err
+	}
+	sock.Close()
+	c.lines = append(c.ownLines(), liblxc.Base(cgroup, nil)...)
+	if err := os.WriteFile(c.outside("config"), []byte(c.Configuration()), 0o644); err != nil {
+		return nil, err
+	}
+	program, err := exec.LookPath("lxc-execute")
+	if err != nil {
+		return nil, err
+	}
+	return func() error {
+		return c.world.keep.output(ctx, strings.NewReader("{}"), program,
+			"-P", c.world.keep.inside("containers"), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
+	}, nil
+}

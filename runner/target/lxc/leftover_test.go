@@ -1,0 +1,156 @@
+package lxc_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxc"
+	"gpurig/runner/target/targettest"
+)
+
+// leftovers lists what of ours is to be seen on the machine: mounts, cgroup
+// directories, processes of the probe.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	table, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(table)) {
+		if strings.Contains(line, "gpurig") || strings.Contains(line, " - tmpfs "+"gpurig") {
+			out = append(out, "mount: "+strings.TrimSpace(line))
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/gpurig-*", "/sys/fs/cgroup/*/gpurig-*", "/run/lxc/lock/mnt"} {
+		dirs, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, dirs...)
+	}
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	exes, err := filepath.Glob("/proc/[0-9]*/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, exe := range exes {
+		to, err := os.Readlink(exe) // a process that has ended has none
+		if err == nil && (strings.HasPrefix(to, dir) || strings.HasSuffix(to, "/own/probe")) {
+			out = append(out, exe+" -> "+to)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestNothingIsLeftAfterClose(t *testing.T) {
+	for _, cgroup := range []string{"v1", "v2"} {
+		t.Run(cgroup, func(t *testing.T) {
+			requireLXC(t, cgroup).l.Close(context.Background())
+			before := leftovers(t)
+			l := requireLXC(t, cgroup).l
+			start(t, l, cgroup)
+			if during := leftovers(t); len(during) <= len(before) {
+				t.Fatalf("with a container running nothing of ours is seen: %q", during)
+			}
+			if err := l.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if after := leftovers(t); !slices.Equal(before, after) {
+				t.Errorf("left after Close: %q; before: %q", after, before)
+			}
+		})
+	}
+}
+
+// start starts a container and leaves it to the target's Close.
+func start(t testing.TB, l *lxc.LXC, cgroup string) target.Container {
+	t.Helper()
+	h, err := targettest.Host(targettest.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Create(context.Background(), target.Config{Name: "c1", Image: "glibc", Cgroup: cgroup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(context.Background(), h, targettest.Plan(targettest.Version, true)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The victim is this test binary again: it starts a container and waits to be
+// killed.
+func TestF29HarnessKilled(t *testing.T) {
+	const victim = "GPURIG_TEST_VICTIM"
+	if cgroup := os.Getenv(victim); cgroup != "" {
+		start(t, requireLXC(t, cgroup).l, cgroup)
+		fmt.Println("started")
+		select {}
+	}
+	for _, cgroup := range []string{"v1", "v2"} {
+		t.Run(cgroup, func(t *testing.T) {
+			l := requireLXC(t, cgroup).l
+			if err := l.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			before := leftovers(t)
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
+			cmd.Env = append(os.Environ(), victim+"="+cgroup, programsEnv+"="+programsDir(t))
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			line, err := bufio.NewReader(out).ReadString('\n')
+			if line != "started\n" {
+				t.Fatalf("the victim says %q, %v", line, err)
+			}
+			if during := leftovers(t); len(during) <= len(before) {
+				t.Errorf("with a container running nothing of ours is seen: %q", during)
+			}
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait() // killed, as asked
+			waitFor(t, "processes and mounts to go", func() bool {
+				return !slices.ContainsFunc(leftovers(t), func(s string) bool { return !strings.HasPrefix(s, "/sys/fs/cgroup/") && !slices.Contains(before, s) })
+			})
+			// The next run removes what the kernel keeps: cgroup directories.
+			if err := requireLXC(t, cgroup).l.Close(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			if after := leftovers(t); !slices.Equal(before, after) {
+				t.Errorf("left after SIGKILL and another run: %q; before: %q", after, before)
+			}
+		})
+	}
+}
+
+// waitFor gives the kernel the moment that it takes to end processes.
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for range 500 {
+		if done() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("waited in vain for %s: %q", what, leftovers(t))
+}
