@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"strings"
 
+	"gpurig/fakehw/elfgen"
 	"gpurig/fakehw/tree"
 )
 
@@ -31,6 +33,18 @@ func (b *builder) dir(paths ...string) {
 func (b *builder) file(p, content string) { b.do(b.t.WriteFile(p, []byte(content), 0o644)) }
 
 func (b *builder) link(p, target string) { b.do(b.t.Symlink(p, target)) }
+
+// library puts a real, tiny library NAME.VERSION into dir. Its SONAME is NAME,
+// or NAME.1 for a name that ends in ".so".
+func (b *builder) library(dir, name, version string) {
+	soname := name
+	if strings.HasSuffix(name, ".so") {
+		soname += ".1"
+	}
+	data, err := elfgen.Library(elfgen.Object{Arch: "x86_64", Name: name, Version: version, SONAME: soname})
+	b.do(err)
+	b.do(b.t.WriteFile(dir+"/"+name+"."+version, data, 0o644))
+}
 
 // program puts the machine's file src at p, executable. Where the machine has
 // none, a marker takes its place: an ELF file without any content.

@@ -114,7 +114,7 @@ const (
 func staleLibs(b *builder) {
 	glibcMerged(b)
 	for _, name := range []string{"libcuda.so", "libnvidia-ml.so", "libnvidia-ptxjitcompiler.so", "libnvidia-opencl.so"} {
-		b.do(b.t.WriteFile(libDir+"/"+name+"."+staleVersion, marker(name), 0o644))
+		b.library(libDir, name, staleVersion)
 		b.link(libDir+"/"+name+".1", name+"."+staleVersion)
 		b.do(b.t.WriteFile(libDir+"/"+name+"."+emptyVersion, []byte{}, 0o644))
 	}
@@ -122,13 +122,14 @@ func staleLibs(b *builder) {
 	b.file("/usr/bin/nvidia-smi", "")
 	b.dir("/usr/lib/firmware/nvidia/" + emptyVersion)
 	b.file("/usr/lib/firmware/nvidia/"+emptyVersion+"/gsp_tu10x.bin", "")
+	cache(b)
 }
 
 // mesaLinks has Mesa's files and links where NVIDIA's driver puts its own.
 func mesaLinks(b *builder) {
 	glibcMerged(b)
 	for _, name := range []string{"libGLX_mesa.so.0", "libEGL_mesa.so.0"} {
-		b.do(b.t.WriteFile(libDir+"/"+name+".0.0", marker(name), 0o644))
+		b.library(libDir, name, "0.0")
 		b.link(libDir+"/"+name, name+".0.0")
 	}
 	b.link(libDir+"/libGLX_indirect.so.0", "libGLX_mesa.so.0")
@@ -138,4 +139,5 @@ func mesaLinks(b *builder) {
 	b.dir("/usr/share/glvnd/egl_vendor.d")
 	b.file("/usr/share/glvnd/egl_vendor.d/50_mesa.json",
 		`{"file_format_version": "1.0.0", "ICD": {"library_path": "libEGL_mesa.so.0"}}`+"\n")
+	cache(b)
 }
