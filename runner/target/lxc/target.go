@@ -43,6 +43,25 @@ func New(opts Options) *LXC {
 	return &LXC{images: opts.Images, opts: opts, worlds: map[string]*world{}, cannot: map[string]*target.CannotError{}}
 }
 
+// Open returns a target, or a *target.CannotError where this machine can make no
+// container at all: no root, or a program is missing. Whether it can make one of
+// a cgroup version only Can knows, since that takes setting one up.
+func Open(opts Options) (*LXC, error) {
+	l := New(opts)
+	if _, err := l.able(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// able returns the programs, or why there can be no container.
+func (l *LXC) able() (programs, *target.CannotError) {
+	if os.Geteuid() != 0 {
+		return programs{}, cannot("run as root, or use --target sim", "needs root")
+	}
+	return l.find()
+}
+
 // Name is part of target.Target.
 func (l *LXC) Name() string { return "lxc" }
 
@@ -134,10 +153,7 @@ func (l *LXC) world(cgroup string) (*world, error) {
 }
 
 func (l *LXC) newWorld(cgroup string) (*world, *target.CannotError) {
-	if os.Geteuid() != 0 {
-		return nil, cannot("run as root, or use --target sim", "needs root")
-	}
-	p, cerr := l.find()
+	p, cerr := l.able()
 	if cerr != nil {
 		return nil, cerr
 	}
