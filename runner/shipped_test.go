@@ -6,6 +6,7 @@ import (
 	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
+	"gpurig/runner/image"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
 	"gpurig/runner/target/sim"
@@ -14,7 +15,11 @@ import (
 
 // TestShippedScenariosPassOnSim runs every scenario that comes with the program.
 func TestShippedScenariosPassOnSim(t *testing.T) {
-	all, err := scenarios.LoadFS(scenarios.Files, scenarios.Options{Hosts: profiles.Names()})
+	words := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
+	for _, m := range runner.AllReasons() {
+		words.Reasons = append(words.Reasons, string(m.Reason))
+	}
+	all, err := scenarios.LoadFS(scenarios.Files, words)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,17 +136,6 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 	return nil
 }
 
-// ReasonStartFailed is the reason of a start, plug or unplug that the container
-// manager or the hook gave up, although the product had made a plan.
-const ReasonStartFailed refuse.Reason = "start-failed"
-
-// Reasons returns the reasons that this package adds to those of the product.
-func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{
-		{Reason: ReasonStartFailed, Meaning: "The container manager or the hook could not carry out the plan."},
-	}
-}
-
 func startFailed(err error) error {
 	if len(refuse.As(err)) > 0 {
 		return err

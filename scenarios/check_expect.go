@@ -119,11 +119,8 @@ func (c *checker) inside(e Expect, w where) {
 		if strings.ContainsRune(soname, '/') || !strings.Contains(soname, ".so") {
 			c.atKey(at, "", "%q is not a SONAME such as libcuda.so.1", soname)
 		}
-		if v != "none" {
-			c.driver(v, at)
-		}
-		if v == "" {
-			c.at(at, `Give a driver version, or "none".`, "no version for %s", soname)
+		if v != "none" && !versionForm.MatchString(v) {
+			c.at(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, or "none".`, "version %q of %s: want digits and dots", v, soname)
 		}
 	}
 	for name := range e.Env {

@@ -141,7 +141,7 @@ type Expect struct {
 	Links     map[string]string     `yaml:"links,omitempty" json:"links,omitempty"`           // text of the link
 	Resolves  map[string]string     `yaml:"resolves,omitempty" json:"resolves,omitempty"`     // where a path ends
 	Mounts    map[string]string     `yaml:"mounts,omitempty" json:"mounts,omitempty"`         // options that must be on, "ro,nosuid,nodev"; "" for any
-	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to driver version; "none": not found
+	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to version, the end of its file name, or branch; "none": not found
 	Files     map[string]string     `yaml:"files,omitempty" json:"files,omitempty"`           // "file" (not empty), "empty", "dir", "socket"
 	Env       map[string]string     `yaml:"env,omitempty" json:"env,omitempty"`
 	Groups    []uint32              `yaml:"groups,omitempty" json:"groups,omitempty"`

@@ -15,8 +15,10 @@ const maxGPU = 63
 
 var (
 	driverForm = regexp.MustCompile(`^[1-9][0-9]{2}(\.[0-9]{1,4}){0,2}$`)
-	wordForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	modeForm   = regexp.MustCompile(`^0?[0-7]{3}$`)
+	// A library's version is the end of its file name: 550.163.01, 1.1 on Tegra.
+	versionForm = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$`)
+	wordForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	modeForm    = regexp.MustCompile(`^0?[0-7]{3}$`)
 )
 
 func list(s string) []string {

@@ -114,7 +114,7 @@ func (j *judge) said() {
 	}
 	for _, text := range j.want.Says {
 		if !slices.ContainsFunc(heard, func(h string) bool { return strings.Contains(h, text) }) {
-			j.add(cmp.Or(j.ev.At, Plan), "message", fmt.Sprintf("one with %q", text), listed(heard))
+			j.add(cmp.Or(j.ev.At, Plan), "message", fmt.Sprintf("one with %q", text), listed(cut(heard)))
 		}
 	}
 	for _, r := range j.want.Warns {
@@ -147,6 +147,18 @@ func listed(all []string) string {
 		return strings.Join(all[:most], ", ") + fmt.Sprintf(" and %d more", len(all)-most)
 	}
 	return strings.Join(all, ", ")
+}
+
+// cut shortens long messages to what a line of a finding can hold.
+func cut(texts []string) []string {
+	const most = 200
+	out := slices.Clone(texts)
+	for i, t := range out {
+		if r := []rune(t); len(r) > most {
+			out[i] = string(r[:most]) + "…"
+		}
+	}
+	return out
 }
 
 // offered judges the device names of the Specs.

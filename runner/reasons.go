@@ -1,0 +1,31 @@
+package runner
+
+import (
+	"slices"
+
+	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/lxc"
+	"gpurig/core/refuse"
+	"gpurig/core/request"
+	"gpurig/core/translate"
+)
+
+// ReasonStartFailed is the reason of a start, plug or unplug that the container
+// manager or the hook gave up, although the product had made a plan.
+const ReasonStartFailed refuse.Reason = "start-failed"
+
+// Reasons returns the reasons that this package adds to those of the product.
+func Reasons() []refuse.Meaning {
+	return []refuse.Meaning{
+		{Reason: ReasonStartFailed, Meaning: "The container manager or the hook could not carry out the plan."},
+	}
+}
+
+// AllReasons returns every reason that a scenario can expect, of refusals,
+// warnings and notes, as its package lists it. One reason may be in several
+// packages.
+func AllReasons() []refuse.Meaning {
+	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(),
+		nvidia.Reasons(), amd.Reasons(), Reasons())
+}
