@@ -130,6 +130,8 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 		reason, why, hint = NoDriver, "has no driver: driver not loaded", "Load the GPU's driver, for NVIDIA with modprobe nvidia."
 	case g.PCI != nil && g.PCI.Driver == "vfio-pci":
 		reason, why, hint = OtherDriver, "is bound to vfio-pci, which keeps it for a virtual machine", "Bind it to its own driver again."
+	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0 && s.integrated(g):
+		reason, why, hint = NoNode, "is an integrated GPU, whose nodes and libraries only CDI passes", "Write id=nvidia.com/igpu=0."
 	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0:
 		reason, why, hint = NoNode, "has no device node in /dev", "Make the driver create its nodes, for NVIDIA with nvidia-modprobe -c 0 -u."
 	default:

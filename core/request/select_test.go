@@ -214,7 +214,8 @@ func TestSelectRefuses(t *testing.T) {
 		{name: "a named GPU without driver (driver-not-loaded)", host: "half", in: "pci=01:00.0", want: "pci no-driver"},
 		{name: "a named GPU held for VMs", host: "half", in: "pci=02:00.0", want: "pci bound-to-vfio"},
 		{name: "ids that match unusable GPUs only", host: "half", in: "vendorid=10de", want: "vendorid no-driver"},
-		{name: "a driver without nodes (modules-loaded-no-nodes)", host: "nonodes", in: "pci=41:00.0", want: "pci device-node-missing"},
+		{name: "a driver without nodes (modules-loaded-no-nodes)", host: "nonodes", in: "pci=41:00.0", want: "pci device-node-missing", hint: "nvidia-modprobe"},
+		{name: "an integrated GPU without nodes of its own, without CDI", host: "orinold", in: "", want: "gputype device-node-missing", hint: "id=nvidia.com/igpu=0"},
 
 		{name: "mig by ids on two GPUs (mig-ambiguous)", host: "mig2", in: "gputype=mig mig.gi=1 mig.ci=0", want: "mig.gi mig-ambiguous", hint: "pci=<address> of one of 0000:41:00.0, 0000:65:00.0"},
 		{name: "even where only one has that pair (mig-ambiguous)", host: "mig2", in: "gputype=mig mig.gi=2 mig.ci=0", want: "mig.gi mig-ambiguous"},
