@@ -154,7 +154,7 @@ func (c *Container) launch() *run {
 	r := &run{stderr: &bytes.Buffer{}, ended: make(chan struct{})}
 	// Not bound to a context: a container outlives the call that starts it.
 	r.cmd = c.world.keep.command(context.Background(), c.world.prog.start,
-		"-P", c.world.keep.inside("containers"), "-n", c.name, "-f", c.inside("config"), "-F",
+		"-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, "-f", c.inside("config"), "-F",
 		"-o", c.inside("log"), "-l", "DEBUG") // only at this level liblxc tells what a hook said
 	r.cmd.Stdout, r.cmd.Stderr = r.stderr, r.stderr
 	r.cmd.WaitDelay = time.Second // a process of the container may hold the pipe a little longer

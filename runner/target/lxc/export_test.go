@@ -34,6 +34,6 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 	}
 	return func() error {
 		return c.world.keep.output(ctx, strings.NewReader("{}"), program,
-			"-P", c.world.keep.inside("containers"), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
+			"-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
 	}, nil
 }

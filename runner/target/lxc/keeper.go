@@ -35,9 +35,12 @@ type keeper struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer // closing it ends the process
 	scratch string    // inside
-	prefix  string    // of cgroup directories: a name no other keeper has
-	madeRun bool      // runtimeDir was made for us
-	nsenter string    // program of util-linux
+	// prefix is a name that no other keeper has: of cgroup directories, and of
+	// the folder of containers, since liblxc makes a socket name for the whole
+	// machine out of the latter.
+	prefix  string
+	madeRun bool   // runtimeDir was made for us
+	nsenter string // program of util-linux
 }
 
 // startKeeper starts the helper and copies the programs into the namespace.

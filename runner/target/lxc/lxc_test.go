@@ -137,3 +137,17 @@ func compare(t *testing.T, want, got []targettest.Seen) {
 		}
 	}
 }
+
+// liblxc names an abstract socket after folder and name of a container: those
+// of two targets, or of two cgroup versions, must not be taken for one.
+func TestContainersOfOneNameRunAtOnce(t *testing.T) {
+	for range 2 {
+		for _, cgroup := range []string{"v1", "v2"} {
+			start(t, requireLXC(t, cgroup).l, cgroup)
+		}
+	}
+	both := requireLXC(t, "v1").l
+	start(t, both, "v1")
+	start(t, both, "v2")
+	start(t, both, "v2")
+}

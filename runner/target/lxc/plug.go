@@ -136,5 +136,5 @@ func (c *Container) rules(ctx context.Context, was, is []liblxc.Rule) error {
 }
 
 func (c *Container) setRule(ctx context.Context, file string, r liblxc.Rule) error {
-	return c.world.keep.output(ctx, nil, c.world.prog.cgroup, "-P", c.world.keep.inside("containers"), "-n", c.name, file, r.String())
+	return c.world.keep.output(ctx, nil, c.world.prog.cgroup, "-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, file, r.String())
 }

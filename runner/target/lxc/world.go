@@ -54,7 +54,7 @@ func (w *world) create(ctx context.Context, c target.Config, img *image.Image) (
 	w.count++
 	name := fmt.Sprintf("c%d", w.count)
 	w.mu.Unlock()
-	ctr := &Container{world: w, config: c, dir: "containers/" + name, name: name, readOnly: img.ReadOnly}
+	ctr := &Container{world: w, config: c, dir: w.keep.prefix + "/" + name, name: name, readOnly: img.ReadOnly}
 	if err := os.MkdirAll(w.keep.outside(ctr.dir), 0o755); err != nil {
 		return nil, err
 	}
