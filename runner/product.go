@@ -11,7 +11,6 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/amd"
 	"gpurig/core/plan"
-	"gpurig/core/policy"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
@@ -111,7 +110,7 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 	if err != nil {
 		return walked{}, err
 	}
-	opts := translate.Options{IDMap: a.idmap, Strict: a.strict, Policy: leftOut}
+	opts := translate.Options{IDMap: a.idmap, Strict: a.strict}
 	if u := m.model.Userspace; u != nil {
 		opts.DriverRoot = u.DriverRoot
 	}
@@ -182,12 +181,6 @@ func optionsOf(d scenarios.Device) request.Options {
 		MIGGI: d.MIGGI, MIGCI: d.MIGCI, MIGUUID: d.MIGUUID, MDev: d.MDev, UID: d.UID, GID: d.GID, Mode: d.Mode,
 	}
 }
-
-// leftOut widens the policy by the hook that nvcdi puts into every Spec, and
-// that does nothing unless the container sets NVIDIA_GPU_MEMORY_REQUEST or
-// NVIDIA_GPU_MEMORY_LIMIT (nvidia-container-toolkit 1.20,
-// cmd/nvidia-cdi-hook/apply-cuda-memory-limits), which no scenario can.
-var leftOut = policy.Policy{LeaveOut: []string{"apply-cuda-memory-limits"}}
 
 // modes are the generator's modes by the kind of the Specs that they make.
 var modes = map[string]string{

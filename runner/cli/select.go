@@ -13,6 +13,7 @@ import (
 	"gpurig/runner"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/sim"
 	"gpurig/scenarios"
 )
@@ -114,6 +115,7 @@ var targetMakers = []struct {
 	make targetMaker
 }{
 	{"sim", func(context.Context) (target.Target, error) { return sim.New(nil) }},
+	{"lxc", func(context.Context) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
 }
 
 func targetNames() []string {
