@@ -243,6 +243,21 @@ func TestASpecIsMadeOnce(t *testing.T) {
 	}
 }
 
+// NVML answers in the process, but only where its file is installed.
+func TestWithoutItsFileNVMLIsNotThere(t *testing.T) {
+	g := generator(t, Options{})
+	for name, file := range map[string]string{
+		"t4-server":  "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.535.113.01", // the link to it dangles
+		"nixos-4090": "/run/opengl-driver",
+		"snap-t4":    "/var/lib/snapd/hostfs/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1",
+	} {
+		r := Request{Model: profile(t, name), Changes: []FileChange{{Path: file, Remove: true}}}
+		if _, err := g.Generate(t.Context(), r); !errors.Is(err, nvidia.ReasonNoLibrary) {
+			t.Errorf("%s without %s: %v, want %s", name, file, err, nvidia.ReasonNoLibrary)
+		}
+	}
+}
+
 func TestWhoeverIsInterruptedDoesNotSpoilItForOthers(t *testing.T) {
 	g := generator(t, Options{Children: 1})
 	r := Request{Model: profile(t, "no-gpu")}

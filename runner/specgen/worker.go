@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
+	"path"
 	"slices"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
 	"gpurig/fakehw/mntns"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
@@ -44,11 +48,11 @@ func (w *worker) build(data []byte) (*tree.Tree, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
-	host, err := r.hostDigest()
+	sum, err := r.hostDigest()
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(w.trees, func(b built) bool { return b.host == host })
+	i := slices.IndexFunc(w.trees, func(b built) bool { return b.host == sum })
 	if i < 0 {
 		t, err := r.Tree()
 		if err != nil {
@@ -59,7 +63,7 @@ func (w *worker) build(data []byte) (*tree.Tree, error) {
 				return nil, err
 			}
 		}
-		w.trees = append([]built{{host, t}}, w.trees...)
+		w.trees = append([]built{{sum, t}}, w.trees...)
 	} else {
 		b := w.trees[i]
 		w.trees = append([]built{b}, slices.Delete(w.trees, i, i+1)...)
@@ -74,7 +78,11 @@ func (w *worker) run(ctx context.Context, v mntns.View, data []byte) ([]byte, er
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
-	result, err := nvidia.Generate(ctx, v.Tree, nvmlfake.New(r.Model, r.NVML), r.Options)
+	lib, err := r.library(v.Tree)
+	if err != nil {
+		return nil, err
+	}
+	result, err := nvidia.Generate(ctx, v.Tree, lib, r.Options)
 	if err == nil && len(v.Missing) > 0 {
 		fixOwners(result.Spec, v.Tree)
 	}
@@ -83,6 +91,26 @@ func (w *worker) run(ctx context.Context, v mntns.View, data []byte) ([]byte, er
 		return nil, err
 	}
 	return json.Marshal(out)
+}
+
+// library returns the host's NVML. It answers in this process, so that taking
+// its file away would change nothing if it were not looked for here.
+func (r Request) library(t *tree.Tree) (*nvmlfake.Library, error) {
+	opts := r.NVML
+	if u := r.Model.Userspace; u != nil && u.LibDir != "" {
+		there, err := host.Exists(t, path.Join("/", u.DriverRoot, u.LibDir, "libnvidia-ml.so.1"))
+		if err != nil {
+			return nil, fmt.Errorf("NVML of the host: %w", err)
+		}
+		if _, asked := opts.Fail["Init"]; !there && !asked {
+			opts.Fail = maps.Clone(opts.Fail)
+			if opts.Fail == nil {
+				opts.Fail = map[string]nvml.Return{}
+			}
+			opts.Fail["Init"] = nvml.ERROR_LIBRARY_NOT_FOUND
+		}
+	}
+	return nvmlfake.New(r.Model, opts), nil
 }
 
 // fixOwners puts the groups of the fake host where the kernel showed its
