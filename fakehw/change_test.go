@@ -172,6 +172,15 @@ var changes = []change{
 				t.Errorf("MIG %v; want off", mig)
 			}
 		}},
+	{"rebooted after an upgrade of the libraries", "t4-server", func(m host.Model) (host.Model, error) {
+		m, err := fakehw.WithUserspace(m, "550")
+		return fakehw.Rebooted(m), err
+	},
+		func(t *testing.T, before, after host.Model) {
+			if after.Driver.Version != "550.163.01" || after.Userspace.Version != "550.163.01" || major(after, "nvidia") != 195 {
+				t.Errorf("driver %v, user space %v; want both 550.163.01 and the line nvidia", after.Driver, after.Userspace)
+			}
+		}},
 	{"a GPU pulled out", "workstation-intel", func(m host.Model) (host.Model, error) { return fakehw.WithoutGPU(m, 0) },
 		func(t *testing.T, before, after host.Model) {
 			wantNode(t, after, "/dev/nvidia0", "")

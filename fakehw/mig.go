@@ -85,8 +85,17 @@ func WithMIG(m host.Model, gpuIndex int, profiles []string, off bool) (host.Mode
 // So are all GPU and compute instances, which never outlive a reboot. MIG mode
 // itself does on Ampere, where it is kept on the board; from Hopper on it
 // starts off (MIG user guide). Majors stay: give others with WithMajors.
+//
+// A driver whose libraries were upgraded before is loaded in their version now:
+// packages build or bring the kernel modules along, and only the reboot was
+// missing (bug driver-upgrade-trap).
 func Rebooted(m host.Model) host.Model {
 	out := m.Clone()
+	if out.Driver != nil && out.Userspace != nil && out.Driver.Version != out.Userspace.Version {
+		if upgraded, err := WithDriver(out, out.Userspace.Version); err == nil {
+			out = upgraded
+		}
+	}
 	for i := range out.GPUs {
 		g := &out.GPUs[i]
 		dropInstanceNodes(&out, *g)

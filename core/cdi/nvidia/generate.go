@@ -86,7 +86,7 @@ func (g *generator) prepare() error {
 // words, into reasons, and looks for GPUs that have no device to offer.
 func (g *generator) checkNVML() error {
 	if r := g.lib.Init(); r != nvml.SUCCESS {
-		return nvmlRefusal("Init", r)
+		return g.named(nvmlRefusal("Init", r))
 	}
 	defer g.lib.Shutdown()
 	gpus, r := g.lib.DeviceGetCount()
@@ -115,6 +115,22 @@ func (g *generator) checkNVML() error {
 			Msg: fmt.Sprintf("GPU %d: MIG mode is on and no MIG device has been created; the GPU is not in the Spec", i)})
 	}
 	return nil
+}
+
+// named adds what NVML does not say: where its library was looked for (bug
+// core-mesa-wayland), and the two versions to a refusal for their difference (bug
+// driver-upgrade-trap). A host that cannot be read keeps the words.
+func (g *generator) named(e *refuse.Error) *refuse.Error {
+	if e.Reason == ReasonNoLibrary && g.opts.DriverRoot != "/" {
+		e.Msg += " below the driver root " + g.opts.DriverRoot
+	}
+	if e.Reason != ReasonMismatch {
+		return e
+	}
+	if m, err := host.Discover(g.root, nil); err == nil && m.Driver != nil && m.Userspace != nil {
+		e.Msg = fmt.Sprintf("the loaded kernel driver is %s and the installed libraries are %s", m.Driver.Version, m.Userspace.Version)
+	}
+	return e
 }
 
 // checkGPU reports whether a GPU is in MIG mode without any MIG device. A GPU

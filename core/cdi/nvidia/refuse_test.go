@@ -12,7 +12,9 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/refuse"
+	"gpurig/fakehw"
 	"gpurig/fakehw/nvmlfake"
+	"gpurig/fakehw/profiles"
 	"gpurig/fakehw/tree"
 )
 
@@ -28,6 +30,7 @@ func TestGenerateRefuses(t *testing.T) {
 		says   string
 	}{
 		{name: "a host without the libraries", change: func(m *host.Model) { m.Userspace = nil }, want: nvidia.ReasonNoLibrary, says: "libnvidia-ml.so.1"},
+		{name: "bug core-mesa-wayland", change: func(m *host.Model) { m.Userspace = nil }, opts: nvidia.Options{DriverRoot: "/snap/driver"}, want: nvidia.ReasonNoLibrary, says: "below the driver root /snap/driver"},
 		{name: "a host without the kernel driver", change: func(m *host.Model) { m.Driver = nil }, want: nvidia.ReasonNoDriver},
 		{name: "libraries upgraded under a running driver", change: func(m *host.Model) { m.Userspace.Version = "570.1" }, want: nvidia.ReasonMismatch, says: "ERROR_LIB_RM_VERSION_MISMATCH"},
 		{name: "NVML that times out", fail: map[string]nvml.Return{"Init": nvml.ERROR_TIMEOUT}, want: nvidia.ReasonNVML, says: "ERROR_TIMEOUT"},
@@ -65,6 +68,31 @@ func TestGenerateRefuses(t *testing.T) {
 				t.Errorf("%d users of the library left behind", lib.Users())
 			}
 		})
+	}
+}
+
+// Bug driver-upgrade-trap: NVML only says that versions differ, the refusal says
+// which they are.
+func TestGenerateNamesBothVersions(t *testing.T) {
+	p, err := profiles.Load("t4-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = fakehw.WithUserspace(m, "550.163.01"); err != nil {
+		t.Fatal(err)
+	}
+	root, err := fakehw.Build(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = nvidia.Generate(t.Context(), root, nvmlfake.New(m, nvmlfake.Options{}), nvidia.Options{Mode: "nvml"})
+	want := "the loaded kernel driver is 535.113.01 and the installed libraries are 550.163.01"
+	if !errors.Is(err, nvidia.ReasonMismatch) || !strings.Contains(err.Error(), want) {
+		t.Errorf("Generate() = %v; want %s and %q", err, nvidia.ReasonMismatch, want)
 	}
 }
 
