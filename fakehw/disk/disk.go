@@ -87,7 +87,7 @@ type writer struct {
 	opts     Options
 	known    bool        // what follows is known
 	uid, gid uint32      // whom a new file belongs to
-	grant    fs.FileMode // permission bits that a new file gets when asked
+	grant    fs.FileMode // permission bits that a new file, folder or node gets when asked
 	missing  []Missing
 }
 
@@ -100,11 +100,18 @@ func (w *writer) probe(dirfd int) {
 		return // not every file system has it
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) == nil {
-		w.known, w.uid, w.gid, w.grant = true, st.Uid, st.Gid, fs.FileMode(st.Mode&0o777)
+	var st, dir unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || unix.Fstat(dirfd, &dir) != nil {
+		return
 	}
+	if dir.Mode&unix.S_ISGID != 0 {
+		return // folders would get the bit as well
+	}
+	w.known, w.uid, w.gid, w.grant = true, st.Uid, st.Gid, fs.FileMode(st.Mode&0o777)
 }
+
+// granted reports whether something new has the mode of e from the start.
+func (w *writer) granted(e *tree.Entry) bool { return w.known && e.Mode.Perm()&^w.grant == 0 }
 
 func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.Entry) error {
 	if err := ctx.Err(); err != nil {
@@ -138,7 +145,11 @@ func (w *writer) entry(ctx context.Context, dirfd int, name, p string, e *tree.E
 }
 
 func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
-	if err := unix.Mkdirat(dirfd, name, 0o700); err != nil {
+	mode, done := uint32(0o700), w.granted(e) && e.Mode.Perm()&0o700 == 0o700
+	if done {
+		mode = uint32(e.Mode.Perm())
+	}
+	if err := unix.Mkdirat(dirfd, name, mode); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: p, Err: err}
 	}
 	if len(e.Children) > 0 && !slices.Contains(w.opts.Leave, p) {
@@ -156,6 +167,9 @@ func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Ent
 		if err != nil {
 			return err
 		}
+	}
+	if done {
+		return w.owner(dirfd, name, p, e)
 	}
 	// Last, since the mode may forbid even us to make something below.
 	return w.finish(dirfd, name, p, e)
@@ -180,7 +194,7 @@ func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
 	if err := w.owner(dirfd, name, p, e); err != nil {
 		return err
 	}
-	if w.known && e.Mode.Perm()&^w.grant == 0 {
+	if w.granted(e) {
 		return nil
 	}
 	if err := unix.Fchmod(fd, uint32(e.Mode.Perm())); err != nil {
@@ -211,8 +225,16 @@ func (w *writer) node(dirfd int, name, p string, e *tree.Entry) error {
 	default:
 		return &fs.PathError{Op: "create", Path: p, Err: fmt.Errorf("file type %v: %w", e.Mode.Type(), errors.ErrUnsupported)}
 	}
-	if err := unix.Mknodat(dirfd, name, kind|0o600, dev); err != nil {
+	// A node that is another's is nobody's until it has its owner.
+	mode, done := uint32(0o600), w.granted(e) && e.UID == w.uid && e.GID == w.gid
+	if done {
+		mode = uint32(e.Mode.Perm())
+	}
+	if err := unix.Mknodat(dirfd, name, kind|mode, dev); err != nil {
 		return &fs.PathError{Op: "mknod", Path: p, Err: err}
+	}
+	if done {
+		return nil
 	}
 	return w.finish(dirfd, name, p, e)
 }

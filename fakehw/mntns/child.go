@@ -34,15 +34,19 @@ func serve(parentNS string) int {
 		fmt.Fprintln(os.Stderr, "mntns:", err)
 		return 1
 	}
-	// The FUSE server needs a processor while a system call of ours waits for
-	// it, and the Go runtime is slow to take one away from a system call.
-	if runtime.GOMAXPROCS(0) < 4 {
-		runtime.GOMAXPROCS(4)
-	}
+	// Most children answer once, and few hold more than one machine: memory that
+	// is not collected costs less than collecting it.
+	debug.SetGCPercent(400)
+	unix.Umask(0) // the trees say which mode everything has
 	s, err := newStage(parentNS)
 	if err != nil {
 		_ = writeFrame(out, frame{status: statusSetup, body: []byte(err.Error())})
 		return 1
+	}
+	// The FUSE server needs a processor while a system call of ours waits for
+	// it, and the Go runtime is slow to take one away from a system call.
+	if !s.mknod && runtime.GOMAXPROCS(0) < 4 {
+		runtime.GOMAXPROCS(4)
 	}
 	if writeFrame(out, frame{}) != nil {
 		return 1 // nobody listens

@@ -25,6 +25,9 @@ type Options struct {
 	Env []string
 	// UserNamespace takes the unprivileged way even where we are root.
 	UserNamespace bool
+	// Single ends the child after each request, while the caller goes on: for
+	// programs that ask once. Close waits for it.
+	Single bool
 }
 
 // A Session is one child process, started when first needed and again when it
@@ -36,7 +39,8 @@ type Session struct {
 	child  *child        // guarded by turn
 	mu     sync.Mutex
 	closed bool
-	done   chan struct{} // closed by Close
+	done   chan struct{}  // closed by Close
+	ending sync.WaitGroup // children that end by themselves
 }
 
 // NewSession returns a session without a child.
@@ -78,6 +82,10 @@ func (s *Session) Do(ctx context.Context, kind string, request []byte) ([]byte, 
 		s.child = nil
 		return nil, &Error{Kind: kind, Err: err}
 	}
+	if s.opts.Single {
+		s.ending.Go(s.child.end)
+		s.child = nil
+	}
 	if f.status != statusOK {
 		return nil, &Error{Kind: kind, Err: remoteError{string(f.body)}, Hint: f.word}
 	}
@@ -100,6 +108,7 @@ func (s *Session) Close() error {
 		s.child.end()
 		s.child = nil
 	}
+	s.ending.Wait()
 	return nil
 }
 

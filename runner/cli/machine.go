@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -14,6 +16,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/fakehw/mntns"
 	"gpurig/runner/specgen"
 )
 
@@ -27,8 +30,10 @@ type machine struct {
 }
 
 // openMachine opens the fake host of that name or profile file; an empty name
-// is this machine. close must be called.
+// is this machine. close must be called. It is for commands that ask one machine
+// one thing.
 func openMachine(name string) (m machine, closeIt func(), err error) {
+	debug.SetGCPercent(400) // such a command ends before collecting pays
 	if name == "" {
 		return openReal()
 	}
@@ -37,17 +42,49 @@ func openMachine(name string) (m machine, closeIt func(), err error) {
 		return machine{}, nil, err
 	}
 	request := specgen.Request{Model: model}
-	t, err := request.Tree()
+	cache, err := specgen.DefaultCacheDir()
 	if err != nil {
-		return machine{}, nil, broken(err)
+		cache = "" // no home: nothing is kept
 	}
-	generator := specgen.New(specgen.Options{Children: 1})
+	generator := specgen.New(specgen.Options{Children: 1, CacheDir: cache, Session: mntns.Options{Single: true}})
 	spec := func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 		r := request
 		r.Options = specgen.HostOptions(model, o)
 		return generator.Generate(ctx, r)
 	}
-	return machine{name: name, model: model, root: t, spec: spec}, func() { generator.Close() }, nil
+	root := &files{build: sync.OnceValues(func() (host.Root, error) {
+		t, err := request.Tree()
+		if err != nil {
+			return nil, broken(err)
+		}
+		return t, nil
+	})}
+	return machine{name: name, model: model, root: root, spec: spec}, func() { generator.Close() }, nil
+}
+
+// files is a host.Root that is built when it is first looked at: whoever wants
+// the Spec alone needs none in this process.
+type files struct{ build func() (host.Root, error) }
+
+// Lstat is part of host.Root.
+func (f *files) Lstat(p string) (host.Info, error) { return on(f, p, host.Root.Lstat) }
+
+// Readlink is part of host.Root.
+func (f *files) Readlink(p string) (string, error) { return on(f, p, host.Root.Readlink) }
+
+// ReadFile is part of host.Root.
+func (f *files) ReadFile(p string) ([]byte, error) { return on(f, p, host.Root.ReadFile) }
+
+// ReadDir is part of host.Root.
+func (f *files) ReadDir(p string) ([]string, error) { return on(f, p, host.Root.ReadDir) }
+
+func on[T any](f *files, p string, call func(host.Root, string) (T, error)) (T, error) {
+	r, err := f.build()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return call(r, p)
 }
 
 func openReal() (machine, func(), error) {
@@ -79,6 +116,16 @@ func discoverable(lib nvml.Interface) host.NVML {
 // sources are all Specs that a device name can come from: those on the host's
 // disk and those that are generated for it.
 func (m machine) sources(ctx context.Context, warn io.Writer) ([]cdi.Source, error) {
+	if f, ok := m.root.(*files); ok {
+		go f.build() // while the Spec is made; whoever needs it first waits for it
+	}
+	var made *nvidia.Result
+	if m.model.Driver != nil || m.model.Tegra != nil {
+		var err error
+		if made, err = m.spec(ctx, nvidia.Options{}); err != nil {
+			return nil, err
+		}
+	}
 	sources, problems := cdi.ReadDirs(m.root, cdi.DefaultDirs())
 	for _, p := range problems {
 		fmt.Fprintf(warn, "warning: %s\n", printable(p.String()))
@@ -88,12 +135,8 @@ func (m machine) sources(ctx context.Context, warn io.Writer) ([]cdi.Source, err
 			sources = append(sources, cdi.FromHost(s))
 		}
 	}
-	if m.model.Driver != nil || m.model.Tegra != nil {
-		res, err := m.spec(ctx, nvidia.Options{})
-		if err != nil {
-			return nil, err
-		}
-		add(res.Spec)
+	if made != nil {
+		add(made.Spec)
 	}
 	s, err := amd.Generate(m.root, m.model)
 	if err != nil {
