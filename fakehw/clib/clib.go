@@ -1,0 +1,185 @@
+// Package clib compiles the C libraries of a fake host where they are needed, and
+// keeps what it compiled. What is in a library is for the package that has its
+// sources.
+package clib
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// ErrNoCompiler marks a machine without a C compiler.
+var ErrNoCompiler = errors.New("no C compiler")
+
+// A BuildError says why there is no library.
+type BuildError struct {
+	SONAME string
+	Err    error
+	Hint   string // what the user can do, one sentence
+}
+
+func (e *BuildError) Error() string { return "build " + e.SONAME + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// Sources are the files of FS that match a pattern of path.Match; what is before
+// the last slash is dropped from their names.
+type Sources struct {
+	FS      fs.FS
+	Pattern string
+}
+
+// A Library is what is compiled into one shared object that shows only the names
+// which its sources mark for it. File names must be unique over all Sources.
+type Library struct {
+	SONAME  string
+	Cache   string // folder below gpurig in the user's cache folder
+	Sources []Sources
+	Flags   []string // compiler flags besides those that every library gets
+	Libs    []string // "-lm"
+}
+
+var common = []string{"-std=gnu11", "-O2", "-g0", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+	"-Wall", "-Wextra", "-Werror", "-Wl,-z,defs"}
+
+// Build compiles the library with cc, or the compiler that CC names, and returns
+// its path: a file named SONAME in a folder below dir whose name is the hash of
+// the sources and of the compiler. It is compiled once: what is there already is
+// taken. An empty dir is gpurig in the user's cache folder. ctx bounds the
+// compiler.
+func (l Library) Build(ctx context.Context, dir string) (string, error) {
+	cc, err := compiler()
+	if err != nil {
+		return "", &BuildError{SONAME: l.SONAME, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
+	}
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", &BuildError{SONAME: l.SONAME, Err: err, Hint: "set HOME or XDG_CACHE_HOME, or name a folder"}
+		}
+		dir = filepath.Join(cache, "gpurig", l.Cache)
+	}
+	files, err := l.files()
+	if err != nil {
+		return "", &BuildError{SONAME: l.SONAME, Err: err}
+	}
+	key, err := l.digest(cc, files)
+	if err != nil {
+		return "", &BuildError{SONAME: l.SONAME, Err: err}
+	}
+	lib := filepath.Join(dir, key, l.SONAME)
+	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() {
+		return lib, nil
+	}
+	if err := l.compile(ctx, cc, files, lib); err != nil {
+		return "", &BuildError{SONAME: l.SONAME, Err: err}
+	}
+	return lib, nil
+}
+
+// compiler returns the path of the C compiler, or an ErrNoCompiler.
+func compiler() (string, error) {
+	name := os.Getenv("CC")
+	if name == "" {
+		name = "cc"
+	}
+	cc, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoCompiler, err)
+	}
+	return cc, nil
+}
+
+// A file is one source file.
+type file struct {
+	name string
+	data []byte
+}
+
+// files returns all source files by name.
+func (l Library) files() ([]file, error) {
+	var out []file
+	for _, s := range l.Sources {
+		matches, err := fs.Glob(s.FS, s.Pattern)
+		if err != nil {
+			return nil, err
+		}
+		if len(matches) == 0 {
+			return nil, fmt.Errorf("no source file matches %q", s.Pattern)
+		}
+		for _, m := range matches {
+			data, err := fs.ReadFile(s.FS, m)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, file{path.Base(m), data})
+		}
+	}
+	slices.SortFunc(out, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	for i := 1; i < len(out); i++ {
+		if out[i].name == out[i-1].name {
+			return nil, fmt.Errorf("two source files are named %q", out[i].name)
+		}
+	}
+	return out, nil
+}
+
+func (l Library) arguments() []string {
+	return slices.Concat(common, []string{"-Wl,-soname," + l.SONAME}, l.Flags)
+}
+
+// digest names the content: sources, flags, and the compiler by path, size and
+// time, which change with its version.
+func (l Library) digest(cc string, files []file) (string, error) {
+	sum := sha256.New()
+	info, err := os.Stat(cc)
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(sum, cc, info.Size(), info.ModTime().UnixNano(), runtime.GOARCH, l.arguments(), l.Libs)
+	for _, f := range files {
+		fmt.Fprintln(sum, f.name, len(f.data))
+		sum.Write(f.data)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
+}
+
+// compile makes lib in one step: nobody ever sees half of it.
+func (l Library) compile(ctx context.Context, cc string, files []file, lib string) (err error) {
+	dir := filepath.Dir(lib)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(dir, ".build-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	args := append(l.arguments(), "-o", l.SONAME)
+	for _, f := range files {
+		if strings.HasSuffix(f.name, ".c") {
+			args = append(args, f.name)
+		}
+		if err := os.WriteFile(filepath.Join(tmp, f.name), f.data, 0o644); err != nil {
+			return err
+		}
+	}
+	cmd := exec.CommandContext(ctx, cc, append(args, l.Libs...)...)
+	cmd.Dir = tmp
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", cc, err, strings.TrimSpace(string(out)))
+	}
+	return os.Rename(filepath.Join(tmp, l.SONAME), lib)
+}

@@ -1,0 +1,89 @@
+package clib_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"gpurig/fakehw/clib"
+)
+
+func library(files map[string]string) clib.Library {
+	fsys := fstest.MapFS{}
+	for name, text := range files {
+		fsys["csrc/"+name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return clib.Library{SONAME: "libone.so.1", Sources: []clib.Sources{{FS: fsys, Pattern: "csrc/*"}}}
+}
+
+func build(t *testing.T, l clib.Library, dir string) string {
+	t.Helper()
+	lib, err := l.Build(t.Context(), dir)
+	if errors.Is(err, clib.ErrNoCompiler) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lib
+}
+
+func TestALibraryIsCompiledOncePerContent(t *testing.T) {
+	dir := t.TempDir()
+	one := library(map[string]string{"a.c": "#include \"a.h\"\nint a(void) { return A; }\n", "a.h": "#define A 1\nint a(void);\n"})
+	first := build(t, one, dir)
+	if filepath.Base(first) != "libone.so.1" || !strings.HasPrefix(first, dir) {
+		t.Errorf("Build = %s; want libone.so.1 below %s", first, dir)
+	}
+	before, err := os.Stat(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := build(t, one, dir)
+	after, err := os.Stat(again)
+	if err != nil || again != first || !os.SameFile(before, after) {
+		t.Errorf("the second Build made %s anew: %v", again, err)
+	}
+	other := one
+	other.Flags = []string{"-DB"}
+	if build(t, other, dir) == first {
+		t.Error("other flags have the same file")
+	}
+	changed := library(map[string]string{"a.c": "#include \"a.h\"\nint a(void) { return A; }\n", "a.h": "#define A 2\nint a(void);\n"})
+	if build(t, changed, dir) == first {
+		t.Error("another header has the same file")
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", ".build-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
+	bad := library(map[string]string{"a.c": "int a(void) { return nothing; }\n"})
+	two := library(map[string]string{"a.c": "int a;\n"})
+	two.Sources = append(two.Sources, two.Sources[0])
+	none := library(map[string]string{"a.c": "int a;\n"})
+	none.Sources[0].Pattern = "src/*"
+	for _, tc := range []struct {
+		name, want string
+		lib        clib.Library
+	}{
+		{"an error in C", "nothing", bad},
+		{"one name twice", `two source files are named "a.c"`, two},
+		{"a pattern without files", `no source file matches "src/*"`, none},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := tc.lib.Build(t.Context(), t.TempDir())
+			if errors.Is(err, clib.ErrNoCompiler) {
+				t.Skip(err)
+			}
+			if b, ok := errors.AsType[*clib.BuildError](err); !ok || b.SONAME != "libone.so.1" || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Build: %v; want a BuildError with %q", err, tc.want)
+			}
+		})
+	}
+}
