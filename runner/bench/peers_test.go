@@ -115,37 +115,31 @@ func cacheDir(tb testing.TB) string {
 // built is where our own programs are, once made.
 var built string
 
-// ours builds our programs as the Makefile does and returns the path of one.
+// ours builds one of our programs as the Makefile does and returns its path.
 func ours(tb testing.TB, name string) string {
 	tb.Helper()
-	dir, err := ourPrograms()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return filepath.Join(dir, name)
-}
-
-var ourPrograms = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpurig-bench-*")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	for _, build := range []struct {
-		env  string
-		args []string
-	}{
-		{"CGO_ENABLED=1", []string{"build", "-trimpath", "-o", dir + "/gpurig", "gpurig/cmd/gpurig"}},
-		{"CGO_ENABLED=0", []string{"build", "-trimpath", "-tags", "osusergo,netgo", "-ldflags", "-s -w", "-o", dir + "/cdi-hook", "gpurig/cmd/cdi-hook"}},
-	} {
-		cmd := exec.Command("go", build.args...)
-		cmd.Env = append(os.Environ(), build.env, "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build: %w: %s", err, out)
+	if built == "" {
+		dir, err := os.MkdirTemp("", "gpurig-bench-*")
+		if err != nil {
+			tb.Fatal(err)
 		}
+		built = dir
 	}
-	return dir, nil
-})
+	out := filepath.Join(built, name)
+	if _, err := os.Stat(out); err == nil {
+		return out
+	}
+	args, cgo := []string{"build", "-trimpath", "-o", out}, "CGO_ENABLED=1"
+	if name != "gpurig" { // static, without symbols
+		args, cgo = append(args, "-tags", "osusergo,netgo", "-ldflags", "-s -w"), "CGO_ENABLED=0"
+	}
+	cmd := exec.CommandContext(tb.Context(), "go", append(args, "gpurig/cmd/"+name)...)
+	cmd.Env = append(os.Environ(), cgo, "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("build %s: %v: %s", name, err, out)
+	}
+	return out
+}
 
 func needRoot(tb testing.TB) {
 	tb.Helper()
