@@ -192,6 +192,7 @@ func TestSelectRefuses(t *testing.T) {
 		{name: "one of no GPU", host: "none", in: "id=nvidia.com/gpu=0", want: "id not-found"},
 		{name: "a full GPU in MIG mode", host: "mig", in: "id=nvidia.com/gpu=0", want: "id mig-enabled", hint: "nvidia.com/mig=0:0, nvidia.com/mig=0:1"},
 		{name: "a full GPU in MIG mode without devices (mig-enabled-empty)", host: "migempty", in: "id=nvidia.com/gpu=0", want: "id mig-enabled-empty"},
+		{name: "a MIG device lost with a reboot (mig-enabled-empty)", host: "migempty", in: "gputype=mig id=nvidia.com/mig=0:0", want: "id not-found", hint: "no MIG device; create one with nvidia-smi mig -cgi PROFILE -C on GPU 0."},
 		{name: "a MIG device beyond the last", host: "mig", in: "gputype=mig id=nvidia.com/mig=0:2", want: "id not-found", hint: "nvidia.com/mig=0:1 (mig.gi=2 mig.ci=0 of 0000:41:00.0)"},
 		{name: "a MIG device of a GPU without MIG", host: "mig", in: "gputype=mig id=nvidia.com/mig=1:0", want: "id mig-off"},
 		{name: "a MIG UUID of no device", host: "mig", in: "gputype=mig id=nvidia.com/mig=" + gpuUUID2, want: "id not-found"},

@@ -141,9 +141,24 @@ func (s *selector) migsHint() string {
 		}
 	}
 	if len(all) == 0 {
-		return "The host has no MIG device."
+		return "The host has no MIG device" + s.whereToMakeMIGs() + "."
 	}
 	return "The MIG devices are " + some(all) + "."
+}
+
+// whereToMakeMIGs names the GPUs that are in MIG mode and empty, as after a
+// reboot, which no MIG device outlives (bug mig-enabled-empty).
+func (s *selector) whereToMakeMIGs() string {
+	var on []string
+	for _, g := range s.m.NVIDIAGPUs() {
+		if g.MIG != nil && len(computes(&g)) == 0 {
+			on = append(on, strconv.Itoa(g.Index))
+		}
+	}
+	if len(on) == 0 {
+		return ""
+	}
+	return "; create one with nvidia-smi mig -cgi PROFILE -C on GPU " + some(on)
 }
 
 func addresses(gpus []host.GPU) string {
