@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	diff "github.com/google/go-cmp/cmp"
 	specs "tags.cncf.io/container-device-interface/specs-go"
@@ -44,19 +45,23 @@ func BenchmarkGenerateProcess(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "a100-mig-uniform", "t4-server", "jetson-agx-orin"} {
 		m := profile(b, name)
 		c := newChroot(b, m, peer(b, "nvidia-ctk"))
-		theirs := func() { output(b, c.command(b, ctkArgs(m)...)) }
-		program, kept := ours(b, "gpurig"), b.TempDir()
-		gpurig := func(cache string) {
-			cmd := exec.Command(program, "cdi", "generate", "--quiet", "--host", name, "--format", "json")
-			cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
-			output(b, cmd)
+		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, ctkArgs(m)...)) } }
+		program, cache := ours(b, "gpurig"), b.TempDir()
+		runs := 0
+		gpurig := func(b *testing.B, kept bool) func() {
+			return func() {
+				dir := filepath.Join(cache, "kept")
+				if !kept { // a folder that is not there yet
+					runs++
+					dir = filepath.Join(cache, strconv.Itoa(runs))
+				}
+				cmd := exec.Command(program, "cdi", "generate", "--quiet", "--host", name, "--format", "json")
+				cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+dir)
+				output(b, cmd)
+			}
 		}
-		first := func() { // a folder that is not there yet, so nothing is in it
-			cache := fmt.Sprintf("%s/%d", b.TempDir(), time.Now().UnixNano())
-			gpurig(cache)
-		}
-		b.Run(name+"/first", func(b *testing.B) { turns(b, first, theirs) })
-		b.Run(name+"/again", func(b *testing.B) { turns(b, func() { gpurig(kept) }, theirs) })
+		b.Run(name+"/first", func(b *testing.B) { turns(b, gpurig(b, false), theirs(b)) })
+		b.Run(name+"/again", func(b *testing.B) { turns(b, gpurig(b, true), theirs(b)) })
 	}
 }
 

@@ -11,12 +11,19 @@ import (
 // the machine, and a median does not mind a few that did not.
 func turns(b *testing.B, ours, theirs func()) {
 	b.Helper()
+	alternate(b, func() func() { return ours }, func() func() { return theirs })
+}
+
+// alternate is turns for work that needs something new each time: ours and
+// theirs prepare it, and return what is timed.
+func alternate(b *testing.B, ours, theirs func() func()) {
+	b.Helper()
 	var a, z []time.Duration
 	var ratios []float64
-	ours()
-	theirs() // both have warm files from here on
+	ours()()
+	theirs()() // both have warm files from here on
 	for b.Loop() {
-		x, y := timed(ours), timed(theirs)
+		x, y := timed(ours()), timed(theirs())
 		a, z = append(a, x), append(z, y)
 		ratios = append(ratios, float64(x)/float64(y))
 	}
