@@ -115,7 +115,7 @@ func BenchmarkHookProcess(b *testing.B) {
 	needRoot(b)
 	program, hook := peer(b, "nvidia-cdi-hook"), ours(b, "cdi-hook")
 	r, dir := newRootfs(b, profile(b, "dgx-a100")), memoryDir(b)
-	file := newHookFile(b)
+	file := newHookFile(b, dir)
 	for _, stages := range [][]string{{"apply"}, {"prepare", "apply"}} {
 		b.Run(strings.Join(stages, "+"), func(b *testing.B) {
 			ours := func() func() {
@@ -143,15 +143,17 @@ func BenchmarkHookProcess(b *testing.B) {
 	}
 }
 
-// A hookFile is what gpurig leaves for cdi-hook.
+// A hookFile is what gpurig leaves for cdi-hook. It lies where the roots are: on
+// a disk, cdi-hook also waits for what it notes beside it to be there for good,
+// which its peers, who note nothing, do not.
 type hookFile struct {
 	path string
 	text []byte
 }
 
-func newHookFile(tb testing.TB) hookFile {
+func newHookFile(tb testing.TB, dir string) hookFile {
 	tb.Helper()
-	f := hookFile{path: filepath.Join(tb.TempDir(), "hook", "cdi-hook.json")}
+	f := hookFile{path: filepath.Join(dir, "hook", "cdi-hook.json")}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 		tb.Fatal(err)
 	}
