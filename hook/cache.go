@@ -1,9 +1,9 @@
 package hook
 
 import (
+	"errors"
 	"io/fs"
 	"path"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,69 +14,91 @@ import (
 // Limits of what is read of an image.
 const (
 	maxNames = 20_000
-	maxFile  = 64 << 20
+	maxConf  = 1 << 20
 )
 
-// writeCache makes the container's /etc/ld.so.cache: its own folders and ours,
-// ours first. SONAME links that are missing in ours are made, as ldconfig does.
+// writeCache makes the container's /etc/ld.so.cache of the folders of its own
+// configuration, the drop-in among them. A folder of ours that the configuration
+// does not reach comes first. SONAME links that are missing in ours are made, as
+// ldconfig does.
 func (w *work) writeCache(ours []string) error {
-	v := view{w.root}
-	conf, skipped := ldcache.Conf(v)
+	if err := w.next("read the libraries of the container"); err != nil {
+		return err
+	}
+	v := view{w}
+	folders, unreached, skipped := ldcache.Order(v, ours)
 	for _, s := range skipped {
 		w.note("loader configuration: left out %s", s)
 	}
-	folders := slices.Clone(ours)
-	for _, d := range conf {
-		if !slices.Contains(folders, d) {
-			folders = append(folders, d)
-		}
+	if unreached > 0 {
+		w.note("%s does not include %s: a later ldconfig in the container loses the GPU's libraries until its next start", confFile, confDir)
 	}
 	built := ldcache.Build(v, folders)
+	// What could not be read because we are to stop is not what the image has.
+	if err := w.next("write %s", cacheFile); err != nil {
+		return err
+	}
 	for _, s := range built.Skipped {
 		w.note("library cache: left out %s", s)
 	}
 	if built.SkipsOmitted > 0 {
 		w.note("library cache: %d more left out", built.SkipsOmitted)
 	}
-	for _, l := range built.Links {
-		if !slices.Contains(ours, l.Dir) {
-			continue
+	if err := w.sonameLinks(ldcache.Within(v, built.Links, ours)); err != nil {
+		return err
+	}
+	built.Cache.Generator = generator
+	return w.write(cacheFile, built.Cache.Marshal())
+}
+
+// sonameLinks makes the links in our folders that the cache relies on.
+func (w *work) sonameLinks(links []ldcache.Link) error {
+	for _, l := range links {
+		w.surveyLink(path.Join(l.Real, l.Name), l.Target)
+	}
+	if err := w.saveIfAllowed(); err != nil {
+		return err
+	}
+	for _, l := range links {
+		p := path.Join(l.Real, l.Name)
+		if err := w.next("link %s", p); err != nil {
+			return err
 		}
-		p := path.Join(l.Dir, l.Name)
-		res, err := w.root.Symlink(p, l.Target)
-		w.journal.made(res)
-		if err != nil {
+		_, err := w.root.Symlink(p, l.Target)
+		if errors.Is(err, inroot.ErrInTheWay) || errors.Is(err, inroot.ErrMount) {
 			w.note("SONAME link: %v", err)
 			continue
 		}
-		if res.Change != inroot.Kept {
-			w.journal.Links[p] = l.Target
+		if err != nil {
+			return err
 		}
+		w.journal.settle(p, l.Target)
 	}
-	res, err := w.root.WriteFile(cacheFile, built.Cache.Marshal(), 0o644)
-	w.journal.made(res)
-	return err
+	return nil
 }
 
 // view is the root as package ldcache reads it.
-type view struct{ root *inroot.Root }
+type view struct{ w *work }
 
 var _ ldcache.Opener = view{}
 
 func (v view) Lstat(p string) (ldcache.Info, error) {
-	st, err := v.root.Lstat(p)
+	if err := v.w.ctx.Err(); err != nil {
+		return ldcache.Info{}, err
+	}
+	st, err := v.w.root.Lstat(p)
 	if err != nil {
 		return ldcache.Info{}, err
 	}
 	return ldcache.Info{Mode: fileMode(st.Mode), Size: st.Size}, nil
 }
 
-func (v view) Readlink(p string) (string, error)  { return v.root.Readlink(p) }
-func (v view) ReadFile(p string) ([]byte, error)  { return v.root.ReadFile(p, maxFile) }
-func (v view) ReadDir(p string) ([]string, error) { return v.root.ReadDir(p, maxNames) }
+func (v view) Readlink(p string) (string, error)  { return v.w.root.Readlink(p) }
+func (v view) ReadFile(p string) ([]byte, error)  { return v.w.root.ReadFile(p, maxConf) }
+func (v view) ReadDir(p string) ([]string, error) { return v.w.root.ReadDir(p, maxNames) }
 
 func (v view) Open(p string) (ldcache.Reader, error) {
-	f, err := v.root.OpenFile(p)
+	f, err := v.w.root.OpenFile(p)
 	if err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (s *stand) run(stages ...hook.Stage) {
 	s.t.Helper()
 	s.write()
 	for _, stage := range stages {
-		if _, err := hook.Run(hook.Job{File: s.file, Stage: stage, Root: s.root}); err != nil {
+		if _, err := hook.Run(s.t.Context(), hook.Job{File: s.file, Stage: stage, Root: s.root}, nil); err != nil {
 			s.t.Fatalf("%s: %v", stage, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestAFileOfTheContainerAtALinkIsAnError(t *testing.T) { // stale-version-li
 		t.Fatal(err)
 	}
 	s.write()
-	_, err := hook.Run(hook.Job{File: s.file, Stage: hook.Apply, Root: s.root})
+	_, err := hook.Run(t.Context(), hook.Job{File: s.file, Stage: hook.Apply, Root: s.root}, nil)
 	if err == nil || !strings.Contains(err.Error(), "/usr/lib/gpu/libcuda.so.1") {
 		t.Errorf("Run = %v; want an error that names the path", err)
 	}
@@ -226,7 +226,7 @@ func TestTheHookFileMustBeTrusted(t *testing.T) { // A33
 			defer os.Remove(s.file)
 			before := s.tree()
 			var out, errOut bytes.Buffer
-			code := hook.Main([]string{"--stage", "apply", "--root", s.root, s.file}, nil, &out, &errOut)
+			code := runHook(t, &out, &errOut, "--stage", "apply", "--root", s.root, s.file)
 			if code == hook.ExitOK || strings.Count(errOut.String(), "\n") != 1 || out.Len() > 0 {
 				t.Errorf("exit %d, %q", code, errOut.String())
 			}
@@ -255,7 +255,7 @@ func TestWrongCalls(t *testing.T) { // A15, B48
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			if code := hook.Main(args, nil, &out, &errOut); code != hook.ExitUsage {
+			if code := runHook(t, &out, &errOut, args...); code != hook.ExitUsage {
 				t.Errorf("exit %d: %s", code, errOut.String())
 			}
 		})

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/hookspec"
 	"gpurig/hook/inroot"
 )
 
@@ -40,27 +40,18 @@ type Job struct {
 	Root  string // path of the root directory; empty: PID's
 	PID   int    // of the container's first process, still waiting for us
 	Walk  bool   // resolve paths without openat2
+
+	// Inside says that we run as the container's root, in its user namespace:
+	// ids of the hook file are the manager's and mean nothing here.
+	Inside bool
+	// Mounted says that something must be mounted on Root.
+	Mounted bool
 }
 
 // A UsageError is a wrong call: the caller's mistake, exit code 2.
 type UsageError struct{ Msg, Hint string }
 
 func (e *UsageError) Error() string { return e.Msg }
-
-// environment are the only variables that are ever read.
-var environment = []string{"LXC_HOOK_TYPE", "LXC_ROOTFS_MOUNT", "LXC_ROOTFS_PATH", "LXC_PID"}
-
-// takeEnvironment reads what we may read and clears the rest.
-func takeEnvironment() map[string]string {
-	env := map[string]string{}
-	for _, name := range environment {
-		if v, ok := os.LookupEnv(name); ok {
-			env[name] = v
-		}
-	}
-	os.Clearenv()
-	return env
-}
 
 const usage = `usage: cdi-hook [--stage STAGE] [--root DIR | --pid PID | --oci] FILE
 
@@ -159,7 +150,7 @@ func (j *Job) fromLXC(env map[string]string) error {
 		j.Root = p
 		return checkRoot("LXC_ROOTFS_PATH", p)
 	case "mount":
-		j.Stage, j.Root = Apply, env["LXC_ROOTFS_MOUNT"]
+		j.Stage, j.Root, j.Inside, j.Mounted = Apply, env["LXC_ROOTFS_MOUNT"], true, true
 		return checkRoot("LXC_ROOTFS_MOUNT", j.Root)
 	case "start-host":
 		pid, err := strconv.Atoi(env["LXC_PID"])
@@ -189,7 +180,7 @@ func checkRoot(name, p string) error {
 // fromOCI reads the container state that the runtime writes to the hook:
 // https://github.com/opencontainers/runtime-spec/blob/main/runtime.md#state
 func (j *Job) fromOCI(stdin io.Reader) error {
-	j.Stage = Apply
+	j.Stage, j.Inside = Apply, true
 	data, err := io.ReadAll(io.LimitReader(stdin, 1<<20))
 	if err != nil {
 		return fmt.Errorf("container state on standard input: %w", err)
@@ -225,19 +216,48 @@ func (j *Job) fromOCI(stdin io.Reader) error {
 	return checkRoot("root.path", j.Root)
 }
 
+// self are the ids that we run with.
+func self() hookspec.Owner {
+	return hookspec.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
+}
+
 // open pins the root directory of the job.
-func (j Job) open(owner inroot.Owner) (*inroot.Root, error) {
-	o := inroot.Options{Owner: owner, Walk: j.Walk}
+func (j Job) open(o inroot.Options) (*inroot.Root, error) {
+	name, open := j.Root, j.openPath
 	if j.PID != 0 {
-		return openPID(j.PID, o)
+		name, open = fmt.Sprintf("/proc/%d/root", j.PID), j.openPID
 	}
-	root, err := inroot.Open(j.Root, o)
+	root, err := open(o)
 	if err != nil {
 		return nil, err
 	}
 	same, err := isHostRoot(root)
 	if err == nil && same {
-		err = fmt.Errorf("container root %q is the host's own root", j.Root)
+		err = fmt.Errorf("container root %s is the host's own root", name)
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// openPath opens a root by its path, which nobody but root and the container's
+// own root can have changed.
+func (j Job) openPath(o inroot.Options) (*inroot.Root, error) {
+	up := path.Dir(j.Root)
+	dir, err := trustedDir(up, o.Owner.UID)
+	if err != nil {
+		return nil, fmt.Errorf("container root: %w", err)
+	}
+	unix.Close(dir)
+	root, err := inroot.Open(j.Root, o)
+	if err != nil || !j.Mounted {
+		return root, err
+	}
+	mounted, err := root.IsMountPoint(up)
+	if err == nil && !mounted {
+		err = fmt.Errorf("container root %q: nothing is mounted there", j.Root)
 	}
 	if err != nil {
 		root.Close()
@@ -248,34 +268,22 @@ func (j Job) open(owner inroot.Owner) (*inroot.Root, error) {
 
 // openPID opens the root directory of a process. The pidfd, opened first, proves
 // afterwards that the id still means the same process.
-func openPID(pid int, o inroot.Options) (*inroot.Root, error) {
-	pidfd, err := unix.PidfdOpen(pid, 0)
+func (j Job) openPID(o inroot.Options) (*inroot.Root, error) {
+	pidfd, err := unix.PidfdOpen(j.PID, 0)
 	if err != nil {
-		return nil, fmt.Errorf("process %d: %w", pid, err)
+		return nil, fmt.Errorf("process %d: %w", j.PID, err)
 	}
 	defer unix.Close(pidfd)
-	name := fmt.Sprintf("/proc/%d/root", pid)
+	name := fmt.Sprintf("/proc/%d/root", j.PID)
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
 		unix.Close(fd)
-		return nil, fmt.Errorf("process %d ended: %w", pid, err)
+		return nil, fmt.Errorf("process %d ended: %w", j.PID, err)
 	}
-	root, err := inroot.OpenFD(fd, name, o)
-	if err != nil {
-		return nil, err
-	}
-	same, err := isHostRoot(root)
-	if err == nil && same {
-		err = fmt.Errorf("process %d has the host's own root", pid)
-	}
-	if err != nil {
-		root.Close()
-		return nil, err
-	}
-	return root, nil
+	return inroot.OpenFD(fd, name, o)
 }
 
 func isHostRoot(r *inroot.Root) (bool, error) {
@@ -288,65 +296,4 @@ func isHostRoot(r *inroot.Root) (bool, error) {
 		return false, fmt.Errorf("stat /: %w", err)
 	}
 	return in.Dev == out.Dev && in.Ino == out.Ino, nil
-}
-
-var errWritable = errors.New("can be written by others than its owner")
-
-// readTrusted reads a file of the host that only its owner, root or ourselves,
-// can have written.
-func readTrusted(name string, limit int64) ([]byte, error) {
-	f, err := openTrusted(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes", name, limit)
-	}
-	return data, nil
-}
-
-func openTrusted(name string) (*os.File, error) {
-	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: name, Err: err}
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if err := checkTrusted(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return f, nil
-}
-
-func checkTrusted(f *os.File) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return err
-	}
-	switch {
-	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("not a regular file")
-	case st.Uid != 0 && st.Uid != uint32(os.Geteuid()) && !overflowOwner(st.Uid):
-		return fmt.Errorf("belongs to user %d, want root", st.Uid)
-	case st.Mode&0o022 != 0:
-		return errWritable
-	}
-	return nil
-}
-
-// overflowOwner reports whether uid is how a user namespace shows the host's
-// root: as nobody, since it has no id of its own there.
-func overflowOwner(uid uint32) bool {
-	data, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		return false
-	}
-	fields := strings.Fields(string(data))
-	whole := len(fields) == 3 && fields[0] == "0" && fields[1] == "0" && fields[2] == "4294967295"
-	return !whole && uid == 65534
 }

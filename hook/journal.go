@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,73 +11,131 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"gpurig/core/hookspec"
-	"gpurig/hook/inroot"
 )
 
 // A journal remembers what the hook made in one root, so that exactly that can
 // be taken back. It lies beside the hook file, on the host, where the container
-// cannot reach it. Dirty says that a run began and did not finish: temporaries
-// may lie about.
+// cannot reach it.
+//
+// It is written ahead: what shall be made is in it before it is made, so that a
+// run that is killed leaves nothing that nobody knows of. An entry therefore
+// means "ours, if it is there".
 type journal struct {
-	Version int                 `json:"version"`
-	Dirty   bool                `json:"dirty,omitempty"`
-	Points  []string            `json:"points,omitempty"`  // empty files made to be mounted on
-	Dirs    []string            `json:"dirs,omitempty"`    // directories, outermost first
-	Links   map[string]string   `json:"links,omitempty"`   // text by path
-	Linker  bool                `json:"linker,omitempty"`  // the loader's configuration is ours
-	NoCache bool                `json:"noCache,omitempty"` // there was no /etc/ld.so.cache
-	Conf    bool                `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
-	Musl    map[string]pathFile `json:"musl,omitempty"`    // by path
-	Touched []string            `json:"touched,omitempty"` // directories that temporaries were made in
+	Version int                  `json:"version"`
+	Points  map[string]mountFile `json:"points,omitempty"`  // files made to be mounted on
+	Dirs    []string             `json:"dirs,omitempty"`    // directories, parents first
+	Links   map[string]ownLink   `json:"links,omitempty"`   // by path
+	Linker  bool                 `json:"linker,omitempty"`  // the loader's configuration is ours
+	Cache   bool                 `json:"cache,omitempty"`   // and there is a /etc/ld.so.cache in it
+	NoCache bool                 `json:"noCache,omitempty"` // there was none before
+	Conf    bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
+	Musl    map[string]pathFile  `json:"musl,omitempty"`    // by path
 
-	name string
+	name  string
+	saved []byte // what the file has
 }
 
-const journalVersion = 1
+const (
+	journalVersion = 2
+	maxJournal     = 32 << 20
+)
+
+// A mountFile is an empty file, and the text of the link that gave way to it.
+type mountFile struct {
+	Was *string `json:"was,omitempty"`
+}
+
+// An ownLink is a link of ours: the texts it may have (two while it is being
+// changed), and that of the image's own link before, nil for none.
+type ownLink struct {
+	Texts []string `json:"texts"`
+	Was   *string  `json:"was,omitempty"`
+}
 
 // A pathFile is a path file of musl's that we wrote: what it was, nil for
-// absent, and what we wrote.
+// absent, and what we may have written. Contents are the image's own bytes.
 type pathFile struct {
-	Was   *string `json:"was"`
-	Wrote string  `json:"wrote"`
+	Was   []byte   `json:"was"`
+	Wrote [][]byte `json:"wrote"`
+}
+
+func (p pathFile) isOurs(data []byte) bool {
+	return slices.ContainsFunc(p.Wrote, func(w []byte) bool { return bytes.Equal(w, data) })
 }
 
 func journalName(hookFile string) string { return hookFile + ".made" }
 
+func newJournal(name string) *journal {
+	return &journal{Version: journalVersion, Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, name: name}
+}
+
 func readJournal(hookFile string) (*journal, error) {
-	j := &journal{Version: journalVersion, Links: map[string]string{}, Musl: map[string]pathFile{}, name: journalName(hookFile)}
-	data, err := readTrusted(j.name, 8<<20)
+	name := journalName(hookFile)
+	data, err := readTrusted(name, maxJournal)
 	if errors.Is(err, fs.ErrNotExist) {
-		return j, nil
+		return newJournal(name), nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	if err := json.Unmarshal(data, j); err != nil || j.Version != journalVersion {
-		return nil, fmt.Errorf("journal %s: not one that this cdi-hook wrote", j.name)
+	var head struct {
+		Version int `json:"version"`
 	}
-	if j.Links == nil {
-		j.Links = map[string]string{}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("journal %s: not JSON: %w", name, err)
 	}
-	if j.Musl == nil {
-		j.Musl = map[string]pathFile{}
+	if head.Version != journalVersion {
+		return nil, fmt.Errorf("journal %s has version %d, this cdi-hook reads version %d", name, head.Version, journalVersion)
 	}
+	j := newJournal(name)
+	if err := json.Unmarshal(data, j); err != nil {
+		return nil, fmt.Errorf("journal %s: %w", name, err)
+	}
+	j.saved = data
 	return j, nil
 }
 
-// save writes the journal: old or new, never mixed.
+// save writes the journal if it changed: old or new, never mixed. An empty one
+// that was never written stays unwritten.
 func (j *journal) save() error {
 	data, err := json.MarshalIndent(j, "", " ")
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	f, err := os.CreateTemp(path.Dir(j.name), ".journal-*")
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
+	data = append(data, '\n')
+	if bytes.Equal(data, j.saved) || j.saved == nil && j.isEmpty() {
+		return nil
 	}
-	_, err = f.Write(append(data, '\n'))
+	if len(data) > maxJournal {
+		return fmt.Errorf("journal %s would have %d bytes, the limit is %d", j.name, len(data), maxJournal)
+	}
+	if err := replaceFile(j.name, data); err != nil {
+		return &HintError{Err: fmt.Errorf("journal: %w", err),
+			Hint: "what the hook makes is noted beside the hook file; inside an id map run it as lxc.hook.pre-start too, which notes it ahead"}
+	}
+	j.saved = data
+	return nil
+}
+
+func (j *journal) isEmpty() bool {
+	return len(j.Points)+len(j.Dirs)+len(j.Links)+len(j.Musl) == 0 && !j.Linker
+}
+
+// replaceFile gives a file of a trusted directory new contents. We hold the lock,
+// so a temporary that is there was left by a run that was killed.
+func replaceFile(name string, data []byte) error {
+	temp := name + ".new"
+	if err := os.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644) // a hook inside an id map reads it as somebody else
+	}
 	if err == nil {
 		err = f.Sync()
 	}
@@ -84,101 +143,62 @@ func (j *journal) save() error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), j.name)
+		err = os.Rename(temp, name)
 	}
 	if err != nil {
-		os.Remove(f.Name())
-		return fmt.Errorf("journal: %w", err)
+		os.Remove(temp)
+		return err
+	}
+	return syncDir(path.Dir(name))
+}
+
+func syncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
 	}
 	return nil
 }
 
 func (j *journal) remove() error {
-	if err := os.Remove(j.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("journal: %w", err)
+	for _, name := range []string{j.name, j.name + ".new"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("journal: %w", err)
+		}
 	}
 	return nil
 }
 
-// begin notes every directory that this run may leave a temporary in.
-func (j *journal) begin(f hookspec.File) error {
-	touched := map[string]bool{"/etc": true, "/etc/ld.so.conf.d": true}
-	for _, d := range j.Touched {
-		touched[d] = true
-	}
-	for _, l := range f.Links {
-		touched[path.Dir(l.Path)] = true
-	}
-	for _, m := range f.MountPoints {
-		touched[path.Dir(m.Path)] = true
-	}
-	j.Touched = j.Touched[:0]
-	for d := range touched {
-		j.Touched = append(j.Touched, d)
-	}
-	slices.Sort(j.Touched)
-	j.Dirty = true
-	return j.save()
-}
-
-// made notes what a change left behind.
-func (j *journal) made(res inroot.Result) {
-	for _, d := range res.Dirs {
+// addDirs notes directories, parents first.
+func (j *journal) addDirs(dirs []string) {
+	for _, d := range dirs {
 		if !slices.Contains(j.Dirs, d) {
 			j.Dirs = append(j.Dirs, d)
 		}
 	}
 }
 
-// sweep removes temporaries of a run that was killed.
-func (j *journal) sweep(r *inroot.Root) error {
-	if !j.Dirty {
-		return nil
+// addLink notes that the link p shall have this text; was is the text of the
+// link that is there now, nil for none.
+func (j *journal) addLink(p, text string, was *string) {
+	l := j.Links[p]
+	if was != nil && !slices.Contains(l.Texts, *was) {
+		l.Was = was // the image's own, or what somebody made of ours
 	}
-	for _, d := range j.Touched {
-		if _, err := r.Sweep(d); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EROFS) {
-			return err
-		}
+	if !slices.Contains(l.Texts, text) {
+		l.Texts = append(l.Texts, text)
 	}
-	return nil
+	j.Links[p] = l
 }
 
-// takeBack removes what the journal has and keep does not want. Objects that
-// somebody changed since are not ours any more and stay.
-func (j *journal) takeBack(r *inroot.Root, keep hookspec.File) error {
-	wantPoint, wantDir, wantLink := map[string]bool{}, map[string]bool{}, map[string]string{}
-	for _, m := range keep.MountPoints {
-		if m.Dir {
-			wantDir[m.Path] = true
-		} else {
-			wantPoint[m.Path] = true
-		}
+// settle forgets texts that were replaced.
+func (j *journal) settle(p, text string) {
+	if l, ok := j.Links[p]; ok && len(l.Texts) > 1 {
+		l.Texts = []string{text}
+		j.Links[p] = l
 	}
-	for _, l := range keep.Links {
-		wantLink[l.Path] = l.Target
-	}
-	j.Points = slices.DeleteFunc(j.Points, func(p string) bool { return !wantPoint[p] && gone(r.RemoveEmpty(p, false)) })
-	for p, text := range j.Links {
-		if _, ok := wantLink[p]; !ok && gone(r.RemoveLink(p, text)) {
-			delete(j.Links, p)
-		}
-	}
-	for i := len(j.Dirs) - 1; i >= 0; i-- {
-		p := j.Dirs[i]
-		if wantDir[p] {
-			continue
-		}
-		removed, err := r.RemoveEmpty(p, true)
-		if err != nil {
-			return err
-		}
-		if removed {
-			j.Dirs = slices.Delete(j.Dirs, i, i+1)
-		}
-	}
-	return nil
 }
-
-// gone reports whether an entry needs no further care: it was removed, or is
-// not ours any more. Only an error keeps it in the journal.
-func gone(_ bool, err error) bool { return err == nil }

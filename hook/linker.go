@@ -2,144 +2,210 @@ package hook
 
 import (
 	"bytes"
-	"errors"
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"gpurig/core/ldcache"
 )
 
 // Where loaders look. The drop-in has a fixed name: a system container keeps
 // its root for years, and a name of its own for each start would pile up.
 const (
-	cacheFile = "/etc/ld.so.cache"
-	confFile  = "/etc/ld.so.conf"
-	dropIn    = "/etc/ld.so.conf.d/00-cdi-hook.conf"
+	cacheFile = ldcache.File
+	confFile  = ldcache.ConfFile
+	confDir   = "/etc/ld.so.conf.d"
+	dropIn    = confDir + "/00-cdi-hook.conf"
 
 	dropInHead  = "# Written by cdi-hook: folders of the GPU driver's libraries.\n"
 	confInclude = "include /etc/ld.so.conf.d/*.conf\n"
-	maxText     = 1 << 20
+	maxText     = 64 << 10
 )
+
+// generator is in caches that we wrote, so that one which the container's own
+// ldconfig made since is not taken for ours.
+const generator = "cdi-hook"
 
 // muslDefault is what musl's loader searches when it has no path file
 // (ldso/dynlink.c): a file of ours replaces it, so it must repeat it.
 var muslDefault = []string{"/lib", "/usr/local/lib", "/usr/lib"}
+
+// Where loaders are: musl's by architecture, glibc's. Images can have any number
+// of names that look like musl's, so only these count.
+var (
+	muslArchs    = []string{"aarch64", "armhf", "i386", "x86_64"}
+	glibcLoaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-armhf.so.3", "/lib/ld-linux.so.2"}
+)
+
+// A linking is what the loaders of one root need.
+type linking struct {
+	musl  []string // architectures
+	cache bool     // glibc's cache and configuration
+}
+
+// findLinking looks which loaders the root has. A root without any gets a cache:
+// it may bring a loader later, on a volume.
+func (w *work) findLinking() (linking, error) {
+	var l linking
+	for _, arch := range muslArchs {
+		found, err := w.has("/lib/ld-musl-" + arch + ".so.1")
+		if err != nil {
+			return l, err
+		}
+		if found {
+			l.musl = append(l.musl, arch)
+		}
+	}
+	l.cache = len(l.musl) == 0
+	for _, p := range glibcLoaders {
+		found, err := w.has(p)
+		if err != nil {
+			return l, err
+		}
+		l.cache = l.cache || found
+	}
+	return l, nil
+}
+
+// has reports whether something is at p. A path that leads nowhere, in whatever
+// way, has nothing.
+func (w *work) has(p string) (bool, error) {
+	_, err := w.root.Lstat(p)
+	if err == nil || notExist(err) || isLoop(err) {
+		return err == nil, nil
+	}
+	return false, err
+}
+
+// surveyLinker notes what linker is going to change.
+func (w *work) surveyLinker() error {
+	if len(w.file.LibraryDirs) == 0 {
+		return nil
+	}
+	l, err := w.findLinking()
+	if err != nil {
+		return err
+	}
+	w.journal.Linker = true
+	for _, arch := range l.musl {
+		if _, err := w.planMusl(arch); err != nil {
+			return err
+		}
+	}
+	if !l.cache {
+		return nil
+	}
+	w.journal.Cache = true
+	w.journal.addDirs(w.root.Missing("/etc"))
+	w.journal.addDirs(w.root.Missing(confDir))
+	if there, err := w.has(confFile); err != nil {
+		return err
+	} else if !there {
+		w.journal.Conf = true
+	}
+	if there, err := w.has(cacheFile); err != nil {
+		return err
+	} else if !there {
+		w.journal.NoCache = true
+	}
+	return nil
+}
 
 // linker makes the container's own loader find the library folders: glibc by
 // its cache and a drop-in for its own later ldconfig runs, musl by its path
 // file. With no folder wanted, what an earlier run wrote goes.
 func (w *work) linker() error {
 	if len(w.file.LibraryDirs) == 0 {
-		if !w.journal.Linker {
-			return nil
-		}
 		return w.removeLinker()
 	}
-	musl, err := w.muslLoaders()
+	l, err := w.findLinking()
 	if err != nil {
 		return err
 	}
-	glibc, err := w.hasGlibc()
-	if err != nil {
-		return err
-	}
-	w.journal.Linker = true
-	for _, arch := range musl {
-		if err := w.writeMusl(arch); err != nil {
+	for _, arch := range l.musl {
+		text, err := w.planMusl(arch)
+		if err != nil {
+			return err
+		}
+		if err := w.write(muslFile(arch), text); err != nil {
 			return err
 		}
 	}
-	if len(musl) > 0 && !glibc {
+	if !l.cache {
 		return nil
 	}
 	return w.writeGlibc()
 }
 
-// hasGlibc reports whether a glibc loader is in the root. A root without any
-// loader gets a cache too: it may bring one later, on a volume.
-func (w *work) hasGlibc() (bool, error) {
-	for _, p := range []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux.so.2"} {
-		if _, err := w.root.Lstat(p); err == nil {
-			return true, nil
-		} else if !notExist(err) && !errors.Is(err, unix.ELOOP) {
-			return false, err
-		}
-	}
-	return false, nil
-}
+func muslFile(arch string) string { return "/etc/ld-musl-" + arch + ".path" }
 
-// muslLoaders returns the architectures that the root has a musl loader for.
-func (w *work) muslLoaders() ([]string, error) {
-	names, err := w.root.ReadDir("/lib", maxNames)
-	if notExist(err) {
-		return nil, nil
-	}
+// planMusl adds our folders to the image's own path file, or to musl's defaults.
+// What the file was is journalled, to be put back.
+func (w *work) planMusl(arch string) ([]byte, error) {
+	p := muslFile(arch)
+	now, err := w.readText(p)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, n := range names {
-		arch, ok := strings.CutPrefix(n, "ld-musl-")
-		if arch, ok2 := strings.CutSuffix(arch, ".so.1"); ok && ok2 && arch != "" && !strings.ContainsAny(arch, "/\n") {
-			out = append(out, arch)
-		}
+	own, known := w.journal.Musl[p]
+	if !known || now != nil && !own.isOurs(now) {
+		own = pathFile{Was: now}
 	}
-	return out, nil
+	text := muslText(own.Was, w.file.LibraryDirs)
+	if !own.isOurs(text) {
+		own.Wrote = append(own.Wrote, text)
+	}
+	if bytes.Equal(now, text) { // whatever was written before is replaced
+		own.Wrote = [][]byte{text}
+	}
+	w.journal.Musl[p] = own
+	return text, nil
 }
 
-// writeMusl adds our folders to the image's own path file, or to musl's
-// defaults. What the file was is journalled, to be put back.
-func (w *work) writeMusl(arch string) error {
-	p := "/etc/ld-musl-" + arch + ".path"
-	was, err := w.readText(p)
-	if err != nil {
-		return err
-	}
-	if old, ok := w.journal.Musl[p]; ok && was != nil && *was == old.Wrote {
-		was = old.Was
-	}
-	folders := slices.Clone(muslDefault)
+// muslText is a path file that also has folders: was, or musl's defaults where
+// it is nil, and then ours, one a line.
+func muslText(was []byte, folders []string) []byte {
+	out := slices.Clone(muslDefault)
 	if was != nil {
-		folders = splitMusl(*was)
+		out = splitMusl(string(was))
 	}
-	for _, d := range w.file.LibraryDirs {
-		if !slices.Contains(folders, d) {
-			folders = append(folders, d)
+	for _, d := range folders {
+		if !slices.Contains(out, d) {
+			out = append(out, d)
 		}
 	}
-	text := strings.Join(folders, "\n") + "\n"
-	w.journal.Musl[p] = pathFile{Was: was, Wrote: text}
-	res, err := w.root.WriteFile(p, []byte(text), 0o644)
-	w.journal.made(res)
-	return err
+	return []byte(strings.Join(out, "\n") + "\n")
+}
+
+// splitMusl reads a path file as musl does: folders between line breaks or
+// colons.
+func splitMusl(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ':' })
 }
 
 // readText reads a small file of the root; nil: it is not there.
-func (w *work) readText(p string) (*string, error) {
+func (w *work) readText(p string) ([]byte, error) {
 	data, err := w.root.ReadFile(p, maxText)
 	if notExist(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && data == nil {
+		data = []byte{}
 	}
-	text := string(data)
-	return &text, nil
+	return data, err
 }
 
 // restoreMusl puts path files back as they were, unless somebody changed them
 // since.
 func (w *work) restoreMusl() error {
 	for p, f := range w.journal.Musl {
-		same := func(data []byte) bool { return string(data) == f.Wrote }
 		if f.Was == nil {
-			if _, err := w.root.RemoveFile(p, same); err != nil {
+			if _, err := w.root.RemoveFile(p, maxText, f.isOurs); err != nil {
 				return err
 			}
 		} else if now, err := w.readText(p); err != nil {
 			return err
-		} else if now != nil && *now == f.Wrote {
-			if _, err := w.root.WriteFile(p, []byte(*f.Was), 0o644); err != nil {
+		} else if now != nil && f.isOurs(now) {
+			if _, err := w.root.WriteFile(p, f.Was, 0o644); err != nil {
 				return err
 			}
 		}
@@ -148,62 +214,82 @@ func (w *work) restoreMusl() error {
 	return nil
 }
 
-// splitMusl reads a path file as musl does: folders between line breaks or
-// colons.
-func splitMusl(text string) []string {
-	return slices.DeleteFunc(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == ':' }),
-		func(s string) bool { return s == "" })
-}
-
+// writeGlibc writes the drop-in, the configuration that includes it where there
+// is none, and the cache.
 func (w *work) writeGlibc() error {
-	text := dropInHead + strings.Join(w.file.LibraryDirs, "\n") + "\n"
-	res, err := w.root.WriteFile(dropIn, []byte(text), 0o644)
-	w.journal.made(res)
-	if err != nil {
+	if err := w.writeDropIn(); err != nil {
 		return err
 	}
-	if _, err := w.root.Lstat(confFile); notExist(err) {
-		res, err := w.root.WriteFile(confFile, []byte(confInclude), 0o644)
-		w.journal.made(res)
-		if err != nil {
+	if there, err := w.has(confFile); err != nil {
+		return err
+	} else if !there {
+		if err := w.write(confFile, []byte(confInclude)); err != nil {
 			return err
 		}
-		w.journal.Conf = true
-	}
-	if _, err := w.root.Lstat(cacheFile); notExist(err) {
-		w.journal.NoCache = true
 	}
 	return w.writeCache(w.file.LibraryDirs)
 }
 
-// removeLinker takes the drop-in back and makes the cache anew without it.
+// writeDropIn names the folders that the image's own configuration does not have:
+// one that it has keeps its place, and so do the libraries in it.
+func (w *work) writeDropIn() error {
+	folders := ldcache.Added(view{w}, dropIn, w.file.LibraryDirs)
+	if len(folders) == 0 {
+		return w.removeDropIn()
+	}
+	return w.write(dropIn, []byte(dropInHead+strings.Join(folders, "\n")+"\n"))
+}
+
+func (w *work) removeDropIn() error {
+	_, err := w.root.RemoveFile(dropIn, maxText*16, func(data []byte) bool { return bytes.HasPrefix(data, []byte(dropInHead)) })
+	return err
+}
+
+// removeLinker takes the drop-in back and makes the cache anew without it. A
+// cache where there was none goes, unless the container's own ldconfig made it
+// since.
 func (w *work) removeLinker() error {
 	if !w.journal.Linker {
 		return nil
 	}
-	removed, err := w.root.RemoveFile(dropIn, func(data []byte) bool { return bytes.HasPrefix(data, []byte(dropInHead)) })
-	if err != nil {
+	if err := w.next("take the loader's configuration back"); err != nil {
 		return err
 	}
 	if err := w.restoreMusl(); err != nil {
 		return err
 	}
-	if w.journal.Conf {
-		if _, err := w.root.RemoveFile(confFile, func(data []byte) bool { return string(data) == confInclude }); err != nil {
+	if w.journal.Cache {
+		if err := w.removeGlibc(); err != nil {
 			return err
 		}
-		w.journal.Conf = false
 	}
-	switch {
-	case w.journal.NoCache:
-		_, err = w.root.RemoveFile(cacheFile, func([]byte) bool { return true })
-	case removed:
-		err = w.writeCache(nil)
-	}
-	if err != nil {
+	w.journal.Linker, w.journal.Cache, w.journal.NoCache, w.journal.Conf = false, false, false, false
+	return nil
+}
+
+func (w *work) removeGlibc() error {
+	if err := w.removeDropIn(); err != nil {
 		return err
 	}
-	w.journal.NoCache = false
-	w.journal.Linker = false
-	return nil
+	if w.journal.Conf {
+		if _, err := w.root.RemoveFile(confFile, maxText, func(data []byte) bool { return string(data) == confInclude }); err != nil {
+			return err
+		}
+	}
+	there, err := w.has(cacheFile)
+	if err != nil || !there {
+		return err
+	}
+	if w.journal.NoCache {
+		gone, err := w.root.RemoveFile(cacheFile, ldcache.MaxSize, madeByUs)
+		if err != nil || gone {
+			return err
+		}
+	}
+	return w.writeCache(nil)
+}
+
+func madeByUs(data []byte) bool {
+	c, err := ldcache.Parse(data)
+	return err == nil && c.Generator == generator
 }

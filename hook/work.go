@@ -1,10 +1,10 @@
 package hook
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,10 +14,19 @@ import (
 
 // work is one stage of one file on one root.
 type work struct {
+	steps
 	root    *inroot.Root
 	file    hookspec.File
 	journal *journal
 	notes   []string
+	wrote   []ownFile           // to be read back
+	namesIn map[string][]string // see names
+}
+
+// An ownFile is what a file in the root has to be at the end.
+type ownFile struct {
+	path string
+	data []byte
 }
 
 func (w *work) note(format string, args ...any) {
@@ -25,103 +34,147 @@ func (w *work) note(format string, args ...any) {
 }
 
 func (w *work) do(s Stage) error {
-	if err := w.journal.sweep(w.root); err != nil {
-		return err
+	w.namesIn = map[string][]string{}
+	stages := map[Stage]func() error{Prepare: w.prepare, Apply: w.apply, Finish: w.finish, Clean: w.clean}
+	err := w.sweep()
+	if err == nil {
+		err = stages[s]()
 	}
-	switch s {
-	case Prepare:
-		return w.prepare()
-	case Apply:
-		return w.apply()
-	case Finish:
-		return w.finish()
-	case Clean:
-		return w.clean()
+	if errors.Is(err, unix.EROFS) {
+		err = fmt.Errorf("%w; the root is read-only and this is not in place yet", err)
 	}
-	return fmt.Errorf("stage %q", s)
-}
-
-// begin saves a dirty journal, unless nothing is going to change: a read-only
-// root in which all is in place already needs neither journal nor write.
-func (w *work) begin() error { return w.journal.begin(w.file) }
-
-func (w *work) end() error {
-	w.journal.Dirty, w.journal.Touched = false, nil
-	return w.journal.save()
+	if err == nil {
+		err = w.root.Sync()
+	}
+	return err
 }
 
 func (w *work) prepare() error {
-	if err := w.begin(); err != nil {
+	if err := w.takeBack(w.file); err != nil {
 		return err
 	}
-	if err := w.journal.takeBack(w.root, w.file); err != nil {
+	if err := w.survey(Prepare); err != nil {
 		return err
 	}
 	for _, m := range w.file.MountPoints {
-		res, err := w.root.MountPoint(m.Path, m.Dir)
-		w.journal.made(res)
-		if err != nil {
-			return w.stop(fmt.Errorf("mount point: %w", err))
+		if err := w.next("mount point %s", m.Path); err != nil {
+			return err
 		}
-		switch {
-		case res.Change == inroot.Kept:
-		case m.Dir:
-			w.journal.made(inroot.Result{Dirs: []string{m.Path}})
-		case !slices.Contains(w.journal.Points, m.Path):
-			w.journal.Points = append(w.journal.Points, m.Path)
+		res, err := w.root.MountPoint(m.Path, m.Dir)
+		if err != nil {
+			return fmt.Errorf("mount point: %w", err)
 		}
 		if res.Change == inroot.Replaced {
 			w.note("%s: a link of the image gave way to a mount point", m.Path)
 		}
 	}
-	return w.end()
+	return w.pointsBack()
+}
+
+// pointsBack looks once more at every mount point.
+func (w *work) pointsBack() error {
+	for _, m := range w.file.MountPoints {
+		st, err := w.root.Lstat(m.Path)
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFLNK && !m.Dir || m.Dir && kind != unix.S_IFDIR && kind != unix.S_IFLNK {
+			return fmt.Errorf("read back: mount point %s is something else: the container changed it meanwhile", m.Path)
+		}
+	}
+	return nil
 }
 
 func (w *work) apply() error {
-	if err := w.begin(); err != nil {
+	if err := w.takeLinks(keeper(w.file)); err != nil {
+		return err
+	}
+	if err := w.survey(Apply); err != nil {
 		return err
 	}
 	for _, l := range w.file.Links {
-		res, err := w.root.Symlink(l.Path, l.Target)
-		w.journal.made(res)
-		if err != nil {
-			return w.stop(fmt.Errorf("link to %q: %w", l.Target, err))
+		if err := w.next("link %s", l.Path); err != nil {
+			return err
 		}
-		if res.Change != inroot.Kept {
-			w.journal.Links[l.Path] = l.Target
+		if _, err := w.root.Symlink(l.Path, l.Target); err != nil {
+			return fmt.Errorf("link to %q: %w", l.Target, err)
 		}
 	}
 	if err := w.linker(); err != nil {
-		return w.stop(err)
+		return err
 	}
 	for _, m := range w.file.Modes {
+		if err := w.next("mode of %s", m.Path); err != nil {
+			return err
+		}
 		if err := w.root.Chmod(m.Path, m.Mode); err != nil {
-			return w.stop(err)
+			return err
 		}
 	}
 	if err := w.readBack(); err != nil {
-		return w.stop(err)
+		return err
 	}
-	return w.end()
+	for _, l := range w.file.Links {
+		w.journal.settle(l.Path, l.Target)
+	}
+	return w.saveIfAllowed()
 }
 
-// stop keeps what was noted so far, still dirty, and passes err on.
-func (w *work) stop(err error) error {
-	if errors.Is(err, unix.EROFS) {
-		err = fmt.Errorf("%w; the root is read-only and this is not in place yet", err)
+// saveIfAllowed saves a journal that has nothing new but what an earlier stage
+// noted ahead, or what is found again without it.
+func (w *work) saveIfAllowed() error {
+	err := w.journal.save()
+	for _, denied := range []error{unix.EACCES, unix.EPERM, unix.EROFS} {
+		if errors.Is(err, denied) {
+			return nil
+		}
 	}
-	return errors.Join(err, w.journal.save())
+	return err
 }
 
-// readBack looks once more at every link: exit 0 means that it is there.
+// write gives a file of the loader's its contents.
+func (w *work) write(p string, data []byte) error {
+	if err := w.next("write %s", p); err != nil {
+		return err
+	}
+	if _, err := w.root.WriteFile(p, data, 0o644); err != nil {
+		return err
+	}
+	w.wrote = append(w.wrote, ownFile{p, data})
+	return nil
+}
+
+// readBack looks once more at every link, file and mode: exit 0 means that all
+// of it is there.
 func (w *work) readBack() error {
+	changed := func(what, p string) error {
+		return fmt.Errorf("read back: %s %s is not as it was made: the container changed it meanwhile", what, p)
+	}
 	for _, l := range w.file.Links {
 		text, err := w.root.Readlink(l.Path)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
 		if text != l.Target {
-			return fmt.Errorf("read back: link %s leads to %q, want %q: the container changed it meanwhile", l.Path, text, l.Target)
+			return changed("link", l.Path)
+		}
+	}
+	for _, f := range w.wrote {
+		data, err := w.root.ReadFile(f.path, int64(len(f.data)))
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if !bytes.Equal(data, f.data) {
+			return changed("file", f.path)
+		}
+	}
+	for _, m := range w.file.Modes {
+		st, err := w.root.Lstat(m.Path)
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if fs.FileMode(st.Mode&0o777) != m.Mode {
+			return changed("the mode of", m.Path)
 		}
 	}
 	return nil
@@ -130,29 +183,25 @@ func (w *work) readBack() error {
 // finish removes empty mount points: they are nothing without their mounts, and
 // a loader that finds an empty library fails on it.
 func (w *work) finish() error {
-	if err := w.begin(); err != nil {
-		return err
-	}
 	keep := w.file
 	keep.MountPoints = nil
-	if err := w.journal.takeBack(w.root, keep); err != nil {
-		return w.stop(err)
+	if err := w.takeBack(keep); err != nil {
+		return errors.Join(err, w.journal.save())
 	}
-	return w.end()
+	return w.journal.save()
 }
 
 func (w *work) clean() error {
-	w.file = hookspec.File{}
-	if err := w.begin(); err != nil {
-		return err
+	err := w.removeLinker()
+	if err == nil {
+		err = w.takeBack(hookspec.File{})
 	}
-	if err := w.removeLinker(); err != nil {
-		return w.stop(err)
-	}
-	if err := w.journal.takeBack(w.root, hookspec.File{}); err != nil {
-		return w.stop(err)
+	if err != nil {
+		return errors.Join(err, w.journal.save())
 	}
 	return w.journal.remove()
 }
 
-func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) }
+func notExist(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
+}

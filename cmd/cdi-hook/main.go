@@ -8,4 +8,4 @@ import (
 	"gpurig/hook"
 )
 
-func main() { os.Exit(hook.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() { os.Exit(hook.Main(os.Args, hook.DefaultLimits)) }

@@ -23,6 +23,13 @@ const (
 // ErrVersion marks a file of a version that this package does not read.
 var ErrVersion = errors.New("another version of the hook file")
 
+// A ParseError is a hook file that is not acceptable. It wraps ErrVersion, what
+// the JSON decoder said, or FieldErrors.
+type ParseError struct{ Err error }
+
+func (e *ParseError) Error() string { return e.Err.Error() }
+func (e *ParseError) Unwrap() error { return e.Err }
+
 // A FieldError says which field of a hook file is wrong, and why.
 type FieldError struct {
 	Field string // "links[3].path"
@@ -32,8 +39,16 @@ type FieldError struct {
 func (e *FieldError) Error() string { return fmt.Sprintf("hook file: %s: %s", e.Field, e.Why) }
 
 // Parse reads a hook file: one JSON object, no unknown field, at most MaxBytes,
-// and everything in it within the rules of Validate.
+// and everything in it within the rules of Validate. Every error is a ParseError.
 func Parse(data []byte) (File, error) {
+	f, err := parse(data)
+	if err != nil {
+		return File{}, &ParseError{err}
+	}
+	return f, nil
+}
+
+func parse(data []byte) (File, error) {
 	if len(data) > MaxBytes {
 		return File{}, fmt.Errorf("hook file: larger than %d bytes", MaxBytes)
 	}
@@ -91,6 +106,7 @@ func (f File) Validate() error {
 		bad("version", fmt.Sprintf("is %d, want %d", f.Version, Version))
 	}
 	check("container", nameProblem(f.Container))
+	check("spec", digestProblem(f.Spec))
 	if len(f.MountPoints) > MaxEntries || len(f.Links) > MaxEntries || len(f.Modes) > MaxEntries {
 		bad("file", fmt.Sprintf("more than %d entries of one kind", MaxEntries))
 		return errors.Join(errs...)
@@ -207,6 +223,17 @@ func nameProblem(s string) string {
 	}
 	if s[0] == '.' || s[0] == '-' {
 		return fmt.Sprintf("%q does not start with a letter or digit", s)
+	}
+	return ""
+}
+
+// digestProblem says what in s is no SHA-256 in hex; the empty text is allowed.
+func digestProblem(s string) string {
+	if s == "" {
+		return ""
+	}
+	if len(s) != 64 || strings.Trim(s, "0123456789abcdef") != "" {
+		return fmt.Sprintf("%q is not a SHA-256 in lower-case hex", cut(s))
 	}
 	return ""
 }

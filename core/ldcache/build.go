@@ -36,7 +36,8 @@ type Built struct {
 }
 
 // A Link is to be made: Dir/Name -> Target, a file of the same folder.
-type Link struct{ Dir, Name, Target string }
+// Real is Dir with its links resolved.
+type Link struct{ Dir, Real, Name, Target string }
 
 // Build scans folders for libraries, as ldconfig does: files named lib*.so* or
 // ld-*.so*, links to such, and those in glibc-hwcaps subfolders. The SONAME in a
@@ -257,7 +258,7 @@ func (b *builder) link(dir, real string, lib library) {
 			return
 		}
 	}
-	b.Links = append(b.Links, Link{Dir: dir, Name: lib.soname, Target: lib.name})
+	b.Links = append(b.Links, Link{Dir: dir, Real: real, Name: lib.soname, Target: lib.name})
 }
 
 // IsLibraryName reports whether a file of this name is looked at: lib*.so* and

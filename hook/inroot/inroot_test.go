@@ -285,13 +285,13 @@ func TestTheRootItselfMustBeADirectory(t *testing.T) { // A14
 
 func TestSweepTakesOnlyWhatAKilledRunLeft(t *testing.T) { // F1
 	both(t, func(t *testing.T, open func(string) *inroot.Root) {
-		w := newWorld(t, "dir etc", "file etc/.cdi-hook-0123456789abcdef half", "link etc/.cdi-hook-fedcba9876543210 x",
-			"file etc/.cdi-hook-mine keep", "dir etc/.cdi-hook-00000000000000aa")
+		w := newWorld(t, "dir etc", "file etc/.cdi-hook-000000000123456789abcdef half", "link etc/.cdi-hook-00000000fedcba9876543210 x",
+			"file etc/.cdi-hook-mine keep", "file etc/.cdi-hook-11111111fedcba9876543210 another's", "dir etc/.cdi-hook-0000000000000000000000aa")
 		n, err := open(w.R).Sweep("/etc")
 		if err != nil || n != 2 {
 			t.Errorf("Sweep = %d, %v; want 2", n, err)
 		}
-		for _, keep := range []string{"etc/.cdi-hook-mine", "etc/.cdi-hook-00000000000000aa"} {
+		for _, keep := range []string{"etc/.cdi-hook-mine", "etc/.cdi-hook-11111111fedcba9876543210", "etc/.cdi-hook-0000000000000000000000aa"} {
 			if _, err := os.Lstat(filepath.Join(w.R, keep)); err != nil {
 				t.Error(err)
 			}

@@ -1,22 +1,23 @@
 package inroot
 
 import (
-	"os"
+	"errors"
+	"io"
 	"path"
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // maxSweep bounds how many names of one directory a sweep looks at.
-const maxSweep = 20_000
+const maxSweep = 200_000
 
-// RemoveLink removes the link p if it still has that text, and reports whether
+// RemoveLink removes the link p if its text is one of texts, and reports whether
 // it did. Anything else there is left alone.
-func (r *Root) RemoveLink(p, text string) (bool, error) {
-	return r.removeIf(p, 0, func(dir int, name string) bool {
+func (r *Root) RemoveLink(p string, texts ...string) (bool, error) {
+	return r.removeIf(p, 0, func(_ *Root, dir int, name string) bool {
 		old, err := readlinkat(dir, name)
-		return err == nil && old == text
+		return err == nil && slices.Contains(texts, old)
 	})
 }
 
@@ -27,11 +28,12 @@ func (r *Root) RemoveEmpty(p string, isDir bool) (bool, error) {
 	if isDir {
 		flags = unix.AT_REMOVEDIR
 	}
-	return r.removeIf(p, flags, func(dir int, name string) bool {
-		var st unix.Stat_t
-		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil {
+	return r.removeIf(p, flags, func(a *Root, dir int, name string) bool {
+		fd, st, err := a.child(dir, name)
+		if err != nil {
 			return false
 		}
+		unix.Close(fd)
 		if isDir {
 			return st.Mode&unix.S_IFMT == unix.S_IFDIR // rmdir itself refuses a full one
 		}
@@ -39,75 +41,113 @@ func (r *Root) RemoveEmpty(p string, isDir bool) (bool, error) {
 	})
 }
 
-// RemoveFile removes the regular file p if same says so of its contents.
-func (r *Root) RemoveFile(p string, same func(data []byte) bool) (bool, error) {
-	data, err := r.ReadFile(p, 1<<20)
-	if err != nil || !same(data) {
-		return false, nil
-	}
-	return r.removeIf(p, 0, func(dir int, name string) bool {
-		var st unix.Stat_t
-		return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG
+// RemoveFile removes the regular file p of at most limit bytes if same says so
+// of its contents, and reports whether it did.
+func (r *Root) RemoveFile(p string, limit int64, same func(data []byte) bool) (bool, error) {
+	return r.removeIf(p, 0, func(a *Root, dir int, name string) bool {
+		fd, _, err := a.child(dir, name)
+		if err != nil {
+			return false
+		}
+		defer unix.Close(fd)
+		f, st, err := openFD(fd)
+		if err != nil {
+			return false
+		}
+		defer f.Close()
+		data, err := readAll(f, p, st.Size, limit)
+		return err == nil && same(data)
 	})
 }
 
-func (r *Root) removeIf(p string, flags int, still func(dir int, name string) bool) (bool, error) {
+// removeIf removes p if still says of it that it is ours. A path that leads
+// nowhere, or by now through a mount or a link loop, has nothing of ours.
+func (r *Root) removeIf(p string, flags int, still func(a *Root, dir int, name string) bool) (bool, error) {
 	a, q, err := r.anchor(p)
 	if err != nil {
-		return false, err
+		return false, nothing(err)
 	}
 	dir, err := a.openDir(path.Dir(q))
-	if err == unix.ENOENT || err == unix.ENOTDIR {
-		return false, nil
-	}
 	if err != nil {
-		return false, explain("open", path.Dir(p), err)
+		return false, nothing(explain("open", path.Dir(p), err))
 	}
 	defer unix.Close(dir)
-	name := path.Base(q)
-	if !still(dir, name) {
+	if !still(a, dir, path.Base(q)) {
 		return false, nil
 	}
-	switch err := unix.Unlinkat(dir, name, flags); err {
+	err = again(func() error { return unix.Unlinkat(dir, path.Base(q), flags) })
+	switch err {
 	case nil:
+		a.unsynced[path.Dir(q)] = true
 		return true, nil
-	case unix.ENOENT, unix.ENOTEMPTY, unix.EEXIST:
+	case unix.ENOTEMPTY, unix.EEXIST, unix.EISDIR:
 		return false, nil
-	default:
-		return false, explain("remove", p, err)
 	}
+	return false, nothing(explain("remove", p, err))
 }
 
-// Sweep removes temporaries that a killed run left in the directory p, and
-// returns how many. They are known by their name; a directory of that name is
-// not ours and stays.
+// nothing turns the errors of a place that cannot hold anything of ours into nil.
+func nothing(err error) error {
+	for _, none := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, ErrMount} {
+		if errors.Is(err, none) {
+			return nil
+		}
+	}
+	return err
+}
+
+// Sweep removes temporaries that a killed run with our tag left in the directory
+// p, and returns how many. They are known by their name; a directory of that
+// name is not ours and stays.
 func (r *Root) Sweep(p string) (int, error) {
 	a, q, err := r.anchor(path.Join(p, "x"))
 	if err != nil {
-		return 0, err
+		return 0, nothing(err)
 	}
-	q = path.Dir(q)
-	dir, err := a.openDir(q)
-	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EXDEV {
-		return 0, nil
-	}
+	dir, err := a.openDir(path.Dir(q))
 	if err != nil {
-		return 0, explain("open", p, err)
+		return 0, nothing(explain("open", p, err))
 	}
 	defer unix.Close(dir)
-	list, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 3)
+	temps, err := r.temps(dir)
 	if err != nil {
-		return 0, explain("open", p, err)
-	}
-	names, err := readNames(os.NewFile(uintptr(list), p), p, maxSweep)
-	if err != nil {
-		return 0, err
+		return 0, explain("readdir", p, cause(err))
 	}
 	n := 0
-	for _, name := range names {
-		if len(name) == len(tempPrefix)+16 && strings.HasPrefix(name, tempPrefix) && unix.Unlinkat(dir, name, 0) == nil {
+	for _, name := range temps {
+		switch err := unix.Unlinkat(dir, name, 0); err {
+		case nil:
 			n++
+		case unix.ENOENT, unix.EISDIR, unix.EROFS:
+		default:
+			return n, explain("remove", path.Join(p, name), err)
 		}
 	}
 	return n, nil
+}
+
+// temps lists the temporaries in a directory.
+func (r *Root) temps(dir int) ([]string, error) {
+	f, err := listing(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var out []string
+	for seen := 0; seen < maxSweep; {
+		names, err := f.Readdirnames(1024)
+		for _, n := range names {
+			if r.isTemp(n) {
+				out = append(out, n)
+			}
+		}
+		seen += len(names)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
 }

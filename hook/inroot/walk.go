@@ -10,7 +10,7 @@ import (
 // maxLinks is the kernel's own limit, path_resolution(7).
 const maxLinks = 40
 
-// openWalking does what openat2 does with RESOLVE_IN_ROOT and
+// findWalking does what openat2 does with O_PATH, RESOLVE_IN_ROOT and
 // RESOLVE_NO_MAGICLINKS, one component at a time.
 //
 // Every directory on the way is held by an O_PATH descriptor, so an exchange of
@@ -18,10 +18,10 @@ const maxLinks = 40
 // to the descriptor we came from and is never given to the kernel; links are
 // read and walked as text, so a magic link is only its text. The mount id of
 // every component is compared with the root's.
-func (r *Root) openWalking(p string, flags int, x crossing) (int, error) {
+func (r *Root) findWalking(p string, flags int, x crossing) (int, error) {
 	w := walker{root: r, x: x}
-	defer w.close()
-	return w.open(p, flags)
+	defer w.reset()
+	return w.find(p, flags)
 }
 
 type walker struct {
@@ -31,10 +31,11 @@ type walker struct {
 	links int
 }
 
-func (w *walker) close() {
+func (w *walker) reset() {
 	for _, fd := range w.stack {
 		unix.Close(fd)
 	}
+	w.stack = nil
 }
 
 func (w *walker) at() int {
@@ -44,122 +45,94 @@ func (w *walker) at() int {
 	return w.stack[len(w.stack)-1]
 }
 
-func (w *walker) up() {
-	if n := len(w.stack); n > 0 {
-		unix.Close(w.stack[n-1])
-		w.stack = w.stack[:n-1]
+// up answers "..": at the root it leads nowhere, as in a container.
+func (w *walker) up() error {
+	n := len(w.stack)
+	if n == 0 {
+		if w.root.beneath {
+			return unix.EXDEV
+		}
+		return nil
 	}
+	unix.Close(w.stack[n-1])
+	w.stack = w.stack[:n-1]
+	return nil
 }
 
-func (w *walker) reset() {
-	w.close()
-	w.stack = nil
-}
-
-// open walks to the last component and opens it with flags.
-func (w *walker) open(p string, flags int) (int, error) {
+// find walks to the last component.
+func (w *walker) find(p string, flags int) (int, error) {
 	rest := components(p)
 	for len(rest) > 0 {
 		name := rest[0]
 		rest = rest[1:]
 		if name == ".." {
-			if w.root.beneath && len(w.stack) == 0 {
-				return -1, unix.EXDEV
+			if err := w.up(); err != nil {
+				return -1, err
 			}
-			w.up()
 			continue
 		}
-		fd, err := unix.Openat(w.at(), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, kind, err := w.open(name)
 		if err != nil {
 			return -1, err
 		}
-		var st unix.Stat_t
-		if err := unix.Fstat(fd, &st); err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
-		if err := w.sameMount(fd); err != nil {
-			unix.Close(fd)
-			return -1, err
-		}
-		isLast := len(rest) == 0
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFLNK:
-			if isLast && flags&unix.O_NOFOLLOW != 0 {
-				return w.reopen(fd, flags)
-			}
-			text, err := readlinkat(fd, "")
-			unix.Close(fd)
+		last := len(rest) == 0
+		switch {
+		case kind == unix.S_IFLNK && (!last || flags&unix.O_NOFOLLOW == 0):
+			text, err := w.follow(fd)
 			if err != nil {
 				return -1, err
 			}
-			if w.links++; w.links > maxLinks {
-				return -1, unix.ELOOP
-			}
-			if path.IsAbs(text) {
-				if w.root.beneath {
-					return -1, unix.EXDEV
-				}
-				w.reset()
-			}
 			rest = append(components(text), rest...)
-		case unix.S_IFDIR:
+		case kind == unix.S_IFDIR:
 			w.stack = append(w.stack, fd)
-		default:
-			if !isLast {
-				unix.Close(fd)
-				return -1, unix.ENOTDIR
-			}
-			return w.reopen(fd, flags)
-		}
-	}
-	fd, err := unix.FcntlInt(uintptr(w.at()), unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return -1, err
-	}
-	return w.reopen(fd, flags)
-}
-
-// reopen turns the O_PATH descriptor fd of a checked object into one opened
-// with flags, and closes fd. Opening "." or the object itself by
-// /proc/self/fd cannot be exchanged: it is the same inode.
-func (w *walker) reopen(fd, flags int) (int, error) {
-	if flags&unix.O_PATH != 0 {
-		if flags&unix.O_DIRECTORY != 0 {
-			var st unix.Stat_t
-			if err := unix.Fstat(fd, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-				unix.Close(fd)
-				return -1, unix.ENOTDIR
-			}
-		}
-		return fd, nil
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return -1, err
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		return unix.Openat(fd, ".", flags&^unix.O_NOFOLLOW, 0)
-	case unix.S_IFREG:
-		if flags&unix.O_DIRECTORY != 0 {
+		case !last || flags&unix.O_DIRECTORY != 0:
+			unix.Close(fd)
 			return -1, unix.ENOTDIR
+		default:
+			return fd, nil
 		}
-		return openProcFD(fd, flags&^unix.O_NOFOLLOW)
 	}
-	return -1, unix.ENXIO // neither FIFO nor device nor socket is ever opened
+	return unix.FcntlInt(uintptr(w.at()), unix.F_DUPFD_CLOEXEC, 3)
 }
 
-func (w *walker) sameMount(fd int) error {
-	if w.x == anyMount {
-		return nil
+// open opens one name of the directory at hand and tells its type.
+func (w *walker) open(name string) (fd int, kind uint32, err error) {
+	if fd, err = openat(w.at(), name, unix.O_PATH|unix.O_NOFOLLOW); err != nil {
+		return -1, 0, err
 	}
-	id, err := mountID(fd)
-	if err == nil && id != w.root.mount {
-		return unix.EXDEV
+	var st unix.Stat_t
+	err = unix.Fstat(fd, &st)
+	if err == nil && w.x == sameMount {
+		var id uint64
+		if id, err = mountID(fd); err == nil && id != w.root.mount {
+			err = unix.EXDEV
+		}
 	}
-	return err
+	if err != nil {
+		unix.Close(fd)
+		return -1, 0, err
+	}
+	return fd, st.Mode & unix.S_IFMT, nil
+}
+
+// follow reads the text of the link fd, which it closes, and goes back to the
+// root if that is absolute.
+func (w *walker) follow(fd int) (string, error) {
+	text, err := readlinkat(fd, "")
+	unix.Close(fd)
+	if err != nil {
+		return "", err
+	}
+	if w.links++; w.links > maxLinks {
+		return "", unix.ELOOP
+	}
+	if path.IsAbs(text) {
+		if w.root.beneath {
+			return "", unix.EXDEV
+		}
+		w.reset()
+	}
+	return text, nil
 }
 
 func components(p string) []string {

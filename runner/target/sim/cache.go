@@ -2,7 +2,6 @@ package sim
 
 import (
 	"path"
-	"slices"
 
 	"gpurig/core/hookspec"
 	"gpurig/core/ldcache"
@@ -27,20 +26,12 @@ func (h *hooked) writeCache(dirs []string) error {
 }
 
 func (h *hooked) buildCache(dirs []string) builtCache {
-	own, _ := ldcache.Conf(cacheView{h.s})
-	folders := slices.Clone(dirs)
-	for _, d := range own {
-		if !slices.Contains(folders, d) {
-			folders = append(folders, d)
-		}
-	}
+	folders, _, _ := ldcache.Order(cacheView{h.s}, dirs)
 	built := ldcache.Build(cacheView{h.s}, folders)
+	built.Cache.Generator = "cdi-hook"
 	out := builtCache{data: built.Cache.Marshal()}
-	for _, l := range built.Links {
-		if !slices.Contains(dirs, l.Dir) {
-			continue
-		}
-		out.links = append(out.links, hookspec.Link{Path: path.Join(l.Dir, l.Name), Target: l.Target})
+	for _, l := range ldcache.Within(cacheView{h.s}, built.Links, dirs) {
+		out.links = append(out.links, hookspec.Link{Path: path.Join(l.Real, l.Name), Target: l.Target})
 	}
 	return out
 }

@@ -21,10 +21,12 @@ type journal struct {
 	points []string // empty files
 	dirs   []string // outermost first
 	links  map[string]string
-	linker bool // the loader's configuration is ours
-	conf   bool // /etc/ld.so.conf is ours
+	was    map[string]string // texts of the image's own links that gave way
+	linker bool              // the loader's configuration is ours
+	conf   bool              // /etc/ld.so.conf is ours
 	// noCache says that the image had no /etc/ld.so.cache.
 	noCache bool
+	cache   bool                // glibc's cache is ours
 	musl    map[string]pathFile // musl's path files, as they were and as we wrote them
 }
 
@@ -128,6 +130,9 @@ func (h *hooked) link(l hookspec.Link) error {
 		return fmt.Errorf("%s: a file or directory: %w", l.Path, errInTheWay)
 	case e != nil:
 		clear(h.dirs)
+		if ours, ok := h.journal.links[l.Path]; !ok || ours != e.Target {
+			h.journal.was[l.Path] = e.Target
+		}
 	}
 	if err := d.put(name, newLink(l.Target, h.uid)); err != nil {
 		return fmt.Errorf("%s: %w", l.Path, err)
@@ -229,6 +234,7 @@ func (h *hooked) takeBack(keep hookspec.File) error {
 	for p, text := range j.links {
 		if !link[p] {
 			h.removeIf(p, func(e *tree.Entry) bool { return e.IsLink() && e.Target == text })
+			h.putBack(p)
 			delete(j.links, p)
 		}
 	}
@@ -239,6 +245,19 @@ func (h *hooked) takeBack(keep hookspec.File) error {
 		}
 	}
 	return nil
+}
+
+// putBack makes a link again that had given way, unless something is there.
+func (h *hooked) putBack(p string) {
+	text, ok := h.journal.was[p]
+	delete(h.journal.was, p)
+	up, err := h.s.Resolve(path.Dir(p))
+	if !ok || err != nil {
+		return
+	}
+	if d, err := h.s.own(up); err == nil && d.child(path.Base(p)) == nil {
+		_ = d.put(path.Base(p), newLink(text, h.uid)) // it is the image's: no harm without it
+	}
 }
 
 // removeIf removes p if it is there, in the container's own file system, and as

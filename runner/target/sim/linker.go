@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurig/core/ldcache"
 	"gpurig/fakehw/tree"
 )
 
@@ -127,7 +128,8 @@ func (h *hooked) remove(p string, same func(string) bool) bool {
 }
 
 func (h *hooked) writeGlibc() error {
-	if err := h.write(dropIn, []byte(dropInHead+strings.Join(h.file.LibraryDirs, "\n")+"\n")); err != nil {
+	h.journal.cache = true
+	if err := h.writeDropIn(); err != nil {
 		return err
 	}
 	if _, err := h.s.Lstat(confFile); notExist(err) {
@@ -142,12 +144,24 @@ func (h *hooked) writeGlibc() error {
 	return h.writeCache(h.file.LibraryDirs)
 }
 
+// writeDropIn names the folders that the image's own configuration does not have.
+func (h *hooked) writeDropIn() error {
+	folders := ldcache.Added(cacheView{h.s}, dropIn, h.file.LibraryDirs)
+	if len(folders) == 0 {
+		h.remove(dropIn, isDropIn)
+		return nil
+	}
+	return h.write(dropIn, []byte(dropInHead+strings.Join(folders, "\n")+"\n"))
+}
+
+func isDropIn(text string) bool { return strings.HasPrefix(text, dropInHead) }
+
 // removeLinker puts the loader's configuration back as it was.
 func (h *hooked) removeLinker() error {
 	if !h.journal.linker {
 		return nil
 	}
-	removed := h.remove(dropIn, func(s string) bool { return strings.HasPrefix(s, dropInHead) })
+	h.remove(dropIn, isDropIn)
 	for p, f := range h.journal.musl {
 		ours := func(s string) bool { return s == f.wrote }
 		if f.was == nil {
@@ -164,13 +178,10 @@ func (h *hooked) removeLinker() error {
 		h.journal.conf = false
 	}
 	h.journal.linker = false
-	if h.journal.noCache {
-		h.journal.noCache = false
-		h.remove(cacheFile, func(string) bool { return true })
+	noCache, cache := h.journal.noCache, h.journal.cache
+	h.journal.noCache, h.journal.cache = false, false
+	if _, err := h.s.Lstat(cacheFile); !cache || err != nil || noCache && h.remove(cacheFile, func(string) bool { return true }) {
 		return nil
 	}
-	if removed {
-		return h.writeCache(nil)
-	}
-	return nil
+	return h.writeCache(nil)
 }

@@ -66,7 +66,7 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 	}
 	return &Container{
 		sim: s, config: c, image: img, root: img.Tree.Clone(), readOnly: img.ReadOnly, fresh: true,
-		journal: &journal{links: map[string]string{}, musl: map[string]pathFile{}},
+		journal: &journal{links: map[string]string{}, was: map[string]string{}, musl: map[string]pathFile{}},
 	}, nil
 }
 

@@ -1,0 +1,140 @@
+package inroot
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lstat returns what is at p; a link in the last component is not followed.
+func (r *Root) Lstat(p string) (unix.Stat_t, error) {
+	var st unix.Stat_t
+	fd, err := r.find(p, unix.O_NOFOLLOW, anyMount)
+	if err != nil {
+		return st, explain("lstat", p, err)
+	}
+	defer unix.Close(fd)
+	return st, explain("lstat", p, unix.Fstat(fd, &st))
+}
+
+// Readlink returns the text of the link at p.
+func (r *Root) Readlink(p string) (string, error) {
+	fd, err := r.find(p, unix.O_NOFOLLOW, anyMount)
+	if err != nil {
+		return "", explain("readlink", p, err)
+	}
+	defer unix.Close(fd)
+	text, err := readlinkat(fd, "")
+	if err == unix.ENOENT { // of a descriptor: no link
+		err = unix.EINVAL
+	}
+	return text, explain("readlink", p, err)
+}
+
+// ReadFile reads the regular file at p, links followed, mounts crossed. More
+// than limit bytes, or anything but a regular file, is an error: a FIFO or a
+// device never blocks or acts.
+func (r *Root) ReadFile(p string, limit int64) ([]byte, error) {
+	f, size, err := r.openRegular(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, p, size, limit)
+}
+
+func readAll(f *os.File, p string, size, limit int64) ([]byte, error) {
+	if size > limit {
+		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("%w of %d bytes: has %d", ErrLimit, limit, size)}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: p, Err: cause(err)}
+	}
+	if int64(len(data)) > limit {
+		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("%w of %d bytes: it grew", ErrLimit, limit)}
+	}
+	return data, nil
+}
+
+// cause takes the path off an error: the path of a descriptor says nothing.
+func cause(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
+
+// OpenFile opens the regular file at p for reading, links followed, mounts
+// crossed. The caller bounds what it reads.
+func (r *Root) OpenFile(p string) (*os.File, error) {
+	f, _, err := r.openRegular(p)
+	return f, err
+}
+
+func (r *Root) openRegular(p string) (*os.File, int64, error) {
+	fd, err := r.find(p, 0, anyMount)
+	if err != nil {
+		return nil, 0, explain("open", p, err)
+	}
+	defer unix.Close(fd)
+	f, st, err := openFD(fd)
+	if err == errNotRegular {
+		return nil, 0, &fs.PathError{Op: "open", Path: p, Err: err}
+	}
+	return f, st.Size, explain("open", p, err)
+}
+
+var errNotRegular = errors.New("not a regular file")
+
+// openFD opens the object of an O_PATH descriptor for reading if it is a regular
+// file. The open file and its size are of one inode.
+func openFD(fd int) (*os.File, unix.Stat_t, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, st, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, errNotRegular
+	}
+	f, err := reopen(fd)
+	return f, st, err
+}
+
+// ReadDir returns at most limit names of the directory at p, sorted, links
+// followed, mounts crossed. More than limit names is an error.
+func (r *Root) ReadDir(p string, limit int) ([]string, error) {
+	fd, err := r.find(p, unix.O_DIRECTORY, anyMount)
+	if err != nil {
+		return nil, explain("open", p, err)
+	}
+	defer unix.Close(fd)
+	f, err := listing(fd)
+	if err != nil {
+		return nil, explain("open", p, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(limit + 1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: cause(err)}
+	}
+	if len(names) > limit {
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: fmt.Errorf("%w of %d names", ErrLimit, limit)}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// listing opens a directory, held by an O_PATH descriptor, for its names.
+func listing(dir int) (*os.File, error) {
+	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "."), nil
+}

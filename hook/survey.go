@@ -1,0 +1,81 @@
+package hook
+
+import (
+	"errors"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+)
+
+// survey notes in the journal all that the hook file wants and the root does not
+// have, and saves the journal. Everything of it that is found in the root later
+// is ours.
+//
+// The first stage notes the work of the second one too: a hook inside an id map
+// runs as the container's root and cannot write the journal. Its /dev is left
+// out, since it may be a tmpfs by then, which ends with the container.
+func (w *work) survey(s Stage) error {
+	if s == Prepare {
+		for _, m := range w.file.MountPoints {
+			if err := w.surveyPoint(m); err != nil {
+				return err
+			}
+		}
+	}
+	for _, l := range w.file.Links {
+		if strings.HasPrefix(l.Path, "/dev/") {
+			if s == Prepare {
+				continue
+			}
+			if gone, err := w.root.OnDev(l.Path); err != nil || gone {
+				continue // making the link will tell the error
+			}
+		}
+		w.surveyLink(l.Path, l.Target)
+	}
+	if err := w.surveyLinker(); err != nil {
+		return err
+	}
+	if err := w.next("write the journal"); err != nil {
+		return err
+	}
+	return w.journal.save()
+}
+
+func (w *work) surveyPoint(m hookspec.MountPoint) error {
+	if m.Dir {
+		w.journal.addDirs(w.root.Missing(m.Path))
+		return nil
+	}
+	w.journal.addDirs(w.root.Missing(path.Dir(m.Path)))
+	st, err := w.root.Lstat(m.Path)
+	switch {
+	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		text, err := w.root.Readlink(m.Path)
+		if err != nil {
+			return err
+		}
+		w.journal.Points[m.Path] = mountFile{Was: &text}
+	case err != nil:
+		if _, ok := w.journal.Points[m.Path]; !ok {
+			w.journal.Points[m.Path] = mountFile{}
+		}
+	}
+	return nil
+}
+
+func (w *work) surveyLink(p, text string) {
+	w.journal.addDirs(w.root.Missing(path.Dir(p)))
+	now, err := w.root.Readlink(p)
+	switch {
+	case err != nil:
+		w.journal.addLink(p, text, nil)
+	case now != text:
+		w.journal.addLink(p, text, &now)
+	}
+}
+
+func isLoop(err error) bool { return errors.Is(err, unix.ELOOP) }

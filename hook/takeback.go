@@ -1,0 +1,198 @@
+package hook
+
+import (
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook/inroot"
+)
+
+// sweep removes temporaries of a run that was killed, wherever one of ours can
+// have been.
+func (w *work) sweep() error {
+	dirs := map[string]bool{"/etc": true, "/etc/ld.so.conf.d": true}
+	for _, m := range w.file.MountPoints {
+		dirs[path.Dir(m.Path)] = true
+	}
+	for _, l := range w.file.Links {
+		dirs[path.Dir(l.Path)] = true
+	}
+	for _, d := range w.file.LibraryDirs {
+		dirs[d] = true
+	}
+	for p := range w.journal.Links {
+		dirs[path.Dir(p)] = true
+	}
+	for p := range w.journal.Points {
+		dirs[path.Dir(p)] = true
+	}
+	for _, d := range slices.Sorted(maps.Keys(dirs)) {
+		if err := w.next("look for left-overs in %s", d); err != nil {
+			return err
+		}
+		if _, err := w.root.Sweep(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeBack removes what the journal has and keep does not want, and puts back
+// what had given way. Objects that somebody changed since are not ours any more
+// and stay.
+func (w *work) takeBack(keep hookspec.File) error {
+	k := keeper(keep)
+	for _, p := range slices.Sorted(maps.Keys(w.journal.Points)) {
+		if k.points[p] {
+			continue
+		}
+		if err := w.takePoint(p); err != nil {
+			return err
+		}
+	}
+	if err := w.takeLinks(k); err != nil {
+		return err
+	}
+	for i := len(w.journal.Dirs) - 1; i >= 0; i-- {
+		p := w.journal.Dirs[i]
+		if k.dirs[p] {
+			continue
+		}
+		if err := w.next("remove %s", p); err != nil {
+			return err
+		}
+		removed, err := w.root.RemoveEmpty(p, true)
+		if err != nil {
+			return err
+		}
+		if removed || len(w.root.Missing(p)) > 0 {
+			w.journal.Dirs = slices.Delete(w.journal.Dirs, i, i+1)
+		}
+	}
+	return nil
+}
+
+// A keeping is what stays.
+type keeping struct {
+	points, dirs map[string]bool
+	links        map[string]bool
+	folders      []string
+}
+
+func keeper(f hookspec.File) keeping {
+	k := keeping{points: map[string]bool{}, dirs: map[string]bool{}, links: map[string]bool{}, folders: f.LibraryDirs}
+	for _, m := range f.MountPoints {
+		if m.Dir {
+			k.dirs[m.Path] = true
+		} else {
+			k.points[m.Path] = true
+		}
+	}
+	for _, l := range f.Links {
+		k.links[l.Path] = true
+	}
+	return k
+}
+
+// link reports whether a link stays: the file wants it, or it is the SONAME link
+// of a library that the file wants mounted beside it.
+func (k keeping) link(p, text string) bool {
+	dir := path.Dir(p)
+	return k.links[p] || slices.Contains(k.folders, dir) && k.points[path.Join(dir, text)]
+}
+
+func (w *work) takePoint(p string) error {
+	if err := w.next("remove %s", p); err != nil {
+		return err
+	}
+	if err := w.ownLinksTo(p); err != nil {
+		return err
+	}
+	if _, err := w.root.RemoveEmpty(p, false); err != nil {
+		return err
+	}
+	if was := w.journal.Points[p].Was; was != nil {
+		if err := w.putBack(p, *was); err != nil {
+			return err
+		}
+	}
+	delete(w.journal.Points, p)
+	return nil
+}
+
+// ownLinksTo takes SONAME links beside a mount point of ours for our own: a run
+// that was killed, or could not write the journal, made them. They are looked
+// for by the library's name: libcuda.so.1 of libcuda.so.550.54.
+func (w *work) ownLinksTo(point string) error {
+	dir, name := path.Dir(point), path.Base(point)
+	stem, _, ok := strings.Cut(name, ".so")
+	if !ok || !slices.Contains(w.file.LibraryDirs, dir) {
+		return nil
+	}
+	names, err := w.names(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		p := path.Join(dir, n)
+		if _, known := w.journal.Links[p]; known || !strings.HasPrefix(n, stem+".so") {
+			continue
+		}
+		if text, err := w.root.Readlink(p); err == nil && text == name {
+			w.journal.addLink(p, name, nil)
+		}
+	}
+	return nil
+}
+
+// putBack makes a link of the image's again, unless something is there by now.
+func (w *work) putBack(p, text string) error {
+	if _, err := w.root.Lstat(p); !notExist(err) {
+		return nil
+	}
+	if len(w.root.Missing(path.Dir(p))) > 0 {
+		return nil // the image's directory is gone, the link with it
+	}
+	_, err := w.root.Symlink(p, text)
+	return err
+}
+
+func (w *work) takeLinks(k keeping) error {
+	for _, p := range slices.Sorted(maps.Keys(w.journal.Links)) {
+		l := w.journal.Links[p]
+		if slices.ContainsFunc(l.Texts, func(text string) bool { return k.link(p, text) }) {
+			continue
+		}
+		if err := w.next("remove %s", p); err != nil {
+			return err
+		}
+		if _, err := w.root.RemoveLink(p, l.Texts...); err != nil {
+			return err
+		}
+		if l.Was != nil {
+			if err := w.putBack(p, *l.Was); err != nil {
+				return err
+			}
+		}
+		delete(w.journal.Links, p)
+	}
+	return nil
+}
+
+// names returns the names in a directory, read once a run; none where it is not
+// there or has too many.
+func (w *work) names(dir string) ([]string, error) {
+	if names, ok := w.namesIn[dir]; ok {
+		return names, nil
+	}
+	names, err := w.root.ReadDir(dir, maxNames)
+	if err != nil && !notExist(err) && !errors.Is(err, inroot.ErrLimit) {
+		return nil, err
+	}
+	w.namesIn[dir] = names
+	return names, nil
+}
