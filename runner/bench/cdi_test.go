@@ -23,8 +23,8 @@ import (
 
 // ctkArgs asks nvidia-ctk for what gpurig makes: names of every kind, and the
 // host's own layout.
-func ctkArgs(m host.Model) []string {
-	args := []string{"--quiet", "cdi", "generate", "--format", "json", "--nvidia-cdi-hook-path", nvidia.DefaultHookPath,
+func ctkArgs(m host.Model, format string) []string {
+	args := []string{"--quiet", "cdi", "generate", "--format", format, "--nvidia-cdi-hook-path", nvidia.DefaultHookPath,
 		"--feature-flag", "disable-nvsandboxutils"}
 	for _, s := range nvidia.NameStrategies() {
 		args = append(args, "--device-name-strategy", s)
@@ -45,7 +45,7 @@ func BenchmarkGenerateProcess(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "a100-mig-uniform", "t4-server", "jetson-agx-orin"} {
 		m := profile(b, name)
 		c := newChroot(b, m, peer(b, "nvidia-ctk"))
-		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, ctkArgs(m)...)) } }
+		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, ctkArgs(m, "yaml")...)) } }
 		program, cache := ours(b, "gpurig"), b.TempDir()
 		runs := 0
 		gpurig := func(b *testing.B, kept bool) func() {
@@ -55,7 +55,7 @@ func BenchmarkGenerateProcess(b *testing.B) {
 					runs++
 					dir = filepath.Join(cache, strconv.Itoa(runs))
 				}
-				cmd := exec.Command(program, "cdi", "generate", "--quiet", "--host", name, "--format", "json")
+				cmd := exec.Command(program, "cdi", "generate", "--quiet", "--host", name)
 				cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+dir)
 				output(b, cmd)
 			}
@@ -85,7 +85,7 @@ func TestNvidiaCTKMakesTheSameSpec(t *testing.T) {
 				refusesToo(t, m, program, err)
 				return
 			}
-			out := output(t, newChroot(t, m, program).command(t, ctkArgs(m)...))
+			out := output(t, newChroot(t, m, program).command(t, ctkArgs(m, "json")...))
 			var theirs specs.Spec
 			if err := json.NewDecoder(strings.NewReader(string(out))).Decode(&theirs); err != nil {
 				t.Fatalf("%v: %.200s", err, out)
@@ -105,7 +105,7 @@ func TestNvidiaCTKMakesTheSameSpec(t *testing.T) {
 // makes one without any device.
 func refusesToo(t *testing.T, m host.Model, program string, refusal error) {
 	t.Helper()
-	out, err := newChroot(t, m, program).command(t, ctkArgs(m)...).Output()
+	out, err := newChroot(t, m, program).command(t, ctkArgs(m, "json")...).Output()
 	if err != nil {
 		return
 	}
