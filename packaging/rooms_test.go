@@ -40,7 +40,7 @@ var rooms = []struct {
 	{"core/translate", []string{"core/host", "core/cdi", "core/plan", "core/policy", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/lxc", []string{"core/plan", "core/policy", "core/hookspec"}},
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
-	{"fakehw", []string{"fakehw", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"}},
+	{"fakehw", []string{"fakehw", "fixtures/hosts", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"}},
 	{"scenarios", []string{"core/host", "core/device", "github.com/goccy/go-yaml", "github.com/onsi/ginkgo/v2/types"}},
 	{"reports", []string{"golang.org/x/term"}},
 	{"fixtures", []string{"github.com/google/go-cmp"}},

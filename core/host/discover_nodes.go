@@ -72,3 +72,7 @@ func (d *discovery) node(p string, depth int) error {
 	}
 	return nil
 }
+
+// IsGPUNode reports whether Discover takes an entry of /dev, by its name alone,
+// for a GPU's node or a folder of such.
+func IsGPUNode(name string) bool { return gpuNode(name) }

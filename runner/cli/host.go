@@ -24,7 +24,7 @@ func newHost(s Streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s))
+	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s))
 	return cmd
 }
 

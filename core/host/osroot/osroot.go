@@ -219,6 +219,16 @@ func (r *Root) ReadFile(p string) ([]byte, error) {
 	}
 }
 
+// Open opens a regular file for reading at offsets, whatever its size. The error
+// may wrap ErrNotRegular.
+func (r *Root) Open(p string) (*os.File, error) {
+	fd, err := r.openRegular(p)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: err}
+	}
+	return os.NewFile(uintptr(fd), p), nil
+}
+
 // openRegular opens p for reading if it is a regular file. It looks before it
 // opens, since to open a device node is to use the device, and again after, as
 // the name may have changed hands; O_NONBLOCK is for that moment.

@@ -1,0 +1,202 @@
+package capture
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/fixtures/hosts"
+)
+
+const pciDevices = "/sys/bus/pci/devices"
+
+// A function is what is looked at to choose PCI functions.
+type function struct {
+	name, slot, group string
+	gpu               bool
+}
+
+// functions records every PCI function that is a GPU or of NVIDIA, and those in
+// the slots and IOMMU groups of such. A machine has hundreds of others.
+func (c *collector) functions() {
+	var all []function
+	for _, name := range c.list(pciDevices) {
+		all = append(all, c.function(name))
+	}
+	slots, groups := map[string]bool{}, map[string]bool{}
+	for _, f := range all {
+		if f.gpu {
+			slots[f.slot] = true
+			groups[f.group] = f.group != ""
+		}
+	}
+	c.take("/sys/bus/pci/drivers")
+	c.take(pciDevices)
+	c.glob("/sys/bus/pci/drivers_autoprobe", "/sys/bus/pci/drivers_probe", "/sys/bus/pci/rescan")
+	kept := 0
+	for _, f := range all {
+		if slots[f.slot] || groups[f.group] {
+			c.device(pciDevices+"/"+f.name, pciAttributes)
+			kept++
+		}
+	}
+	if n := len(all) - kept; n > 0 {
+		c.notes.add("left out: %d PCI functions that have nothing to do with GPUs", n)
+	}
+	c.iommu(groups)
+}
+
+// function reads what decides whether a function is kept. One that cannot be
+// read vanished, or is no reason to look at it further.
+func (c *collector) function(name string) function {
+	f := function{name: name, slot: name}
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		f.slot = name[:i]
+	}
+	hex := func(attr string) uint64 {
+		data, err := c.r.ReadFile(pciDevices + "/" + name + "/" + attr)
+		if err != nil {
+			return 0
+		}
+		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 0, 32)
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	class, vendor := hex("class"), hex("vendor")
+	f.gpu = class>>16 == 0x03 || class>>16 == 0x12 || vendor == 0x10de
+	if target, err := c.r.Readlink(pciDevices + "/" + name + "/iommu_group"); err == nil {
+		f.group = path.Base(target)
+	}
+	return f
+}
+
+// pciAttributes are what is kept of a function. Serial numbers are not among
+// them: amdgpu's serial_number and unique_id, the vital product data.
+var pciAttributes = []string{
+	"class", "vendor", "device", "subsystem_vendor", "subsystem_device", "revision", "resource", "resource[0-9]*", "config", "rom",
+	"driver", "driver_override", "enable", "irq", "iommu", "iommu_group", "local_cpulist", "local_cpus", "modalias", "numa_node",
+	"current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "power_state", "reset_method", "boot_vga",
+	"subsystem", "uevent", "remove", "rescan", "reset", "physfn", "virtfn[0-9]*", "sriov_*",
+	"product_name", "mem_info_vram_total", "mem_info_vis_vram_total", "vbios_version",
+	"current_compute_partition", "available_compute_partition", "current_memory_partition", "available_memory_partition",
+	"modalias", "load", "vfio-dev", "vfio-dev/*", "vfio-dev/*/dev", "nvidia/*", "mdev_supported_types", "mdev_supported_types/*", "mdev_supported_types/*/*",
+	"mdev_supported_types/*/devices/*",
+}
+
+// drmAttributes are what is kept of a device's cards, render nodes and
+// connectors. The monitor's EDID has a serial number.
+var drmAttributes = []string{
+	"drm", "drm/*", "drm/*/dev", "drm/*/device", "drm/*/subsystem", "drm/*/uevent",
+	"drm/*/card*-*", "drm/*/card*-*/device", "drm/*/card*-*/dpms", "drm/*/card*-*/edid", "drm/*/card*-*/enabled", "drm/*/card*-*/modes",
+	"drm/*/card*-*/status", "drm/*/card*-*/subsystem",
+}
+
+// device records an entry of a bus, its attributes, and its driver.
+func (c *collector) device(p string, attributes []string) {
+	real, info, ok := c.take(p)
+	if !ok || !info.Mode.IsDir() {
+		return
+	}
+	for _, a := range append(slices.Clone(attributes), drmAttributes...) {
+		c.glob(escape(real) + "/" + a)
+	}
+	if driver, _, ok := c.take(real + "/driver"); ok {
+		for _, a := range []string{"bind", "unbind", "new_id", "remove_id", "uevent", "module", path.Base(p)} {
+			c.take(driver + "/" + a)
+		}
+	}
+}
+
+// iommu records the groups of the kept functions, and that there is an IOMMU.
+func (c *collector) iommu(groups map[string]bool) {
+	const top = "/sys/kernel/iommu_groups"
+	c.take(top)
+	names := c.list(top)
+	if len(names) > 0 && !slices.ContainsFunc(names, func(n string) bool { return groups[n] }) {
+		c.take(top + "/" + names[0]) // whose being there says that the IOMMU is on
+	}
+	for _, name := range names {
+		if groups[name] {
+			c.glob(top+"/"+name, top+"/"+name+"/type", top+"/"+name+"/reserved_regions", top+"/"+name+"/devices")
+			for _, f := range c.list(top + "/" + name + "/devices") {
+				c.look(top + "/" + name + "/devices/" + f)
+			}
+		}
+	}
+	c.take("/sys/class/iommu")
+	c.each("/sys/class/iommu/*", func(p string) {
+		real, _, ok := c.take(p)
+		if !ok {
+			return
+		}
+		c.take(real + "/devices")
+		for _, f := range c.list(real + "/devices") {
+			if _, kept := c.entries[pciDevices+"/"+f]; kept {
+				c.look(real + "/devices/" + f)
+			}
+		}
+	})
+}
+
+// display records the classes through which programs find cards, and AMD's
+// compute topology.
+func (c *collector) display() {
+	for _, dir := range []string{"/sys/class/drm", "/sys/class/kfd", "/sys/class/mdev_bus", "/sys/class/accel", "/sys/bus/mdev/devices"} {
+		c.glob(dir, dir+"/*")
+	}
+	c.each("/sys/class/drm/card[0-9]*", func(p string) { c.glob(p+"/dev", p+"/device", p+"/subsystem", p+"/uevent") })
+	c.each("/sys/class/drm/renderD*", func(p string) { c.glob(p+"/dev", p+"/device", p+"/subsystem", p+"/uevent") })
+	topology := "/sys/class/kfd/kfd/topology"
+	c.glob(topology+"/system_properties", topology+"/generation_id", topology+"/nodes/*",
+		topology+"/nodes/*/name", topology+"/nodes/*/properties", topology+"/nodes/*/gpu_id")
+}
+
+// soc records what there is of a Tegra.
+func (c *collector) soc() {
+	c.take("/proc/device-tree")
+	c.glob("/proc/device-tree/compatible", "/proc/device-tree/model", "/sys/devices/gpu.0")
+	for _, dir := range []string{"/sys/bus/soc/devices/soc0", "/sys/devices/soc0"} {
+		c.glob(dir, dir+"/family", dir+"/machine", dir+"/revision", dir+"/soc_id")
+	}
+	// /sys/bus/platform has hundreds of entries on any machine.
+	for _, name := range []string{"*.gpu", "*.ga10b", "*.gv11b", "*.gp10b", "*.display", "*.host1x"} {
+		c.each("/sys/bus/platform/devices/"+name, func(p string) {
+			c.device(p, []string{"driver", "subsystem", "uevent", "modalias", "load", "of_node", "of_node/compatible",
+				"devfreq/*", "devfreq/*/cur_freq", "devfreq/*/governor", "devfreq/*/device"})
+		})
+	}
+	c.glob("/sys/class/devfreq/*.gpu")
+}
+
+// snapshot returns the entries below a path, by path: recording goes on while
+// they are looked at.
+func (c *collector) snapshot(below string) iter.Seq2[string, hosts.Entry] {
+	paths := slices.Sorted(maps.Keys(c.entries))
+	return func(yield func(string, hosts.Entry) bool) {
+		for _, p := range paths {
+			if strings.HasPrefix(p, below) && !yield(p, c.entries[p]) {
+				return
+			}
+		}
+	}
+}
+
+// number returns a node's number as sysfs writes it.
+func number(e hosts.Entry) string { return fmt.Sprintf("%d:%d", e.Major, e.Minor) }
+
+// linksInto reports whether the text of a link has part in it.
+func (c *collector) linksInto(p, part string) bool {
+	target, err := c.r.Readlink(p)
+	return err == nil && strings.Contains(target, part)
+}
+
+// escape makes a pattern of a path that matches itself alone.
+func escape(p string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(p)
+}

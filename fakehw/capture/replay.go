@@ -1,0 +1,156 @@
+package capture
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"gpurig/core/device"
+	"gpurig/core/host"
+	"gpurig/core/pci"
+	"gpurig/fakehw/driverfs"
+	"gpurig/fakehw/tree"
+	"gpurig/fixtures/hosts"
+)
+
+// A Machine is a recorded machine, made again.
+type Machine struct {
+	File hosts.File
+	Tree *tree.Tree
+	NVML host.NVML // nil: there is none
+}
+
+// Replay makes the machine that f records. Driver libraries are made anew: ELF
+// files with the SONAMEs of the real ones, which do nothing. The error says which
+// entry could not be made.
+func Replay(f hosts.File) (Machine, error) {
+	m := Machine{File: f, Tree: tree.New()}
+	k := kit{arch: archOf(f), version: f.Driver}
+	for _, e := range f.Entries {
+		if err := k.put(m.Tree, e); err != nil {
+			return Machine{}, fmt.Errorf("replay %s: %w", e.Path, err)
+		}
+	}
+	if f.NVML != nil {
+		l := recorded{cuda: f.NVML.CUDA}
+		for _, d := range f.NVML.Devices {
+			x, err := fromFile(d)
+			if err != nil {
+				return Machine{}, fmt.Errorf("replay GPU %d: %w", d.Index, err)
+			}
+			l.devices = append(l.devices, x)
+		}
+		m.NVML = l
+	}
+	return m, nil
+}
+
+// Model discovers the machine.
+func (m Machine) Model() (host.Model, error) { return host.Discover(m.Tree, m.NVML) }
+
+// archOf tells the architecture as host.Discover does, which is what libraries
+// are made for.
+func archOf(f hosts.File) string {
+	for _, e := range f.Entries {
+		switch {
+		case e.Path == "/proc/sys/kernel/arch":
+			return strings.TrimSpace(string(e.Data))
+		case strings.HasSuffix(e.Path, "/ld-linux-aarch64.so.1"), strings.HasSuffix(e.Path, "/ld-musl-aarch64.so.1"):
+			return "aarch64"
+		}
+	}
+	return "x86_64"
+}
+
+// A kit is what stand-ins for NVIDIA's files are made by.
+type kit struct{ arch, version string }
+
+func (k kit) put(t *tree.Tree, e hosts.Entry) error {
+	mode := fs.FileMode(e.Mode)
+	var err error
+	switch e.Kind {
+	case hosts.Dir:
+		err = t.Mkdir(e.Path, mode)
+	case hosts.Symlink:
+		err = t.Symlink(e.Path, e.Target)
+	case hosts.Char, hosts.Block:
+		n := device.Node{Path: e.Path, Type: device.Char, Num: device.Num{Major: e.Major, Minor: e.Minor}, Mode: mode}
+		if e.Kind == hosts.Block {
+			n.Type = device.Block
+		}
+		err = t.Mknod(n)
+	case hosts.Socket:
+		err = t.Socket(e.Path, mode)
+	case hosts.Fifo:
+		err = t.Fifo(e.Path, mode)
+	default:
+		err = k.file(t, e)
+	}
+	if err == nil && (e.UID != 0 || e.GID != 0) {
+		err = t.Chown(e.Path, e.UID, e.GID)
+	}
+	return err
+}
+
+func (k kit) file(t *tree.Tree, e hosts.Entry) error {
+	data := e.Data
+	var err error
+	switch e.Kind {
+	case hosts.Library:
+		data, err = driverfs.Library(k.arch, k.version, path.Base(e.Path), e.SONAME)
+	case hosts.Program:
+		data, err = driverfs.Program(k.arch, k.version, path.Base(e.Path))
+	case hosts.Cache:
+		cache, perr := parseCache(e.Data)
+		data, err = cache.Marshal(), perr
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.WriteFile(e.Path, data, fs.FileMode(e.Mode)); err != nil {
+		return err
+	}
+	if e.Kind == hosts.Bytes {
+		x, err := t.Entry(e.Path)
+		if err != nil {
+			return err
+		}
+		x.Size = e.Size // of a content that nobody kept
+	}
+	return nil
+}
+
+// recorded is the management library as it answered.
+type recorded struct {
+	cuda    string
+	devices []host.NVMLDevice
+}
+
+func (r recorded) CUDAVersion() (string, error)        { return r.cuda, nil }
+func (r recorded) Devices() ([]host.NVMLDevice, error) { return r.devices, nil }
+
+func fromFile(d hosts.Device) (host.NVMLDevice, error) {
+	out := host.NVMLDevice{
+		Index: d.Index, Minor: d.Minor, UUID: d.UUID, Name: d.Name, MemoryMiB: d.MemoryMiB, ComputeCap: d.ComputeCap, VBIOS: d.VBIOS,
+	}
+	if d.PCI != "" {
+		at, err := pci.ParseBDF(d.PCI)
+		if err != nil {
+			return out, err
+		}
+		out.PCI = &at
+	}
+	if d.MIG == nil {
+		return out, nil
+	}
+	out.MIG = &host.MIG{}
+	for _, gi := range d.MIG.Instances {
+		y := host.GPUInstance{ID: gi.ID, Profile: gi.Profile, ProfileID: gi.ProfileID, Start: gi.Start, Size: gi.Size, MemoryMiB: gi.MemoryMiB}
+		for _, ci := range gi.Compute {
+			y.Compute = append(y.Compute, host.ComputeInstance(ci))
+		}
+		out.MIG.Instances = append(out.MIG.Instances, y)
+	}
+	return out, nil
+}

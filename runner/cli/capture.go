@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/spf13/cobra"
+
+	"gpurig/core/host/osroot"
+	"gpurig/fakehw/capture"
+	"gpurig/fixtures/hosts"
+	"gpurig/reports"
+)
+
+type captureFlags struct {
+	file, root, machine, date string
+}
+
+func newHostCapture(s Streams) *cobra.Command {
+	var f captureFlags
+	cmd := &cobra.Command{
+		Use:   "capture",
+		Short: "Record this machine as a host that can be replayed",
+		Long: `Capture writes what this machine has of GPUs, and what programs that look for
+GPUs read, as one text file: PCI functions, drivers, device nodes, the names of
+driver files, what NVIDIA's management library says. Every command that takes a
+host takes the file.
+
+It only reads: nothing on the machine is changed, no device is opened and no
+program run. Without privilege it works too; what could not be read is said in
+the file. Serial numbers, UUIDs, MAC addresses and the machine's name are
+replaced. Look through the file before you pass it on.`,
+		Example: "  gpurig host capture -o dgx.txtar",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return captureHost(s, f) },
+	}
+	fl := cmd.Flags()
+	fl.StringVarP(&f.file, "out", "o", "", "write to `FILE`, which ends in .txtar; none: standard output")
+	fl.StringVar(&f.root, "root", "/", "record the machine whose files are in `DIR`; other than /, without NVIDIA's library")
+	fl.StringVar(&f.machine, "machine", "", "what the machine is, in a few words (default the product name in its firmware)")
+	fl.StringVar(&f.date, "date", "", "date of the recording, YYYY-MM-DD (default today)")
+	return cmd
+}
+
+func captureHost(s Streams, f captureFlags) error {
+	if f.file != "" && !isRecording(f.file) {
+		return hint(fmt.Errorf("-o %q: want a name that ends in .txtar", f.file), "by that ending a recording is told from a profile")
+	}
+	if f.date == "" {
+		f.date = time.Now().UTC().Format(time.DateOnly)
+	}
+	rec, err := recordRoot(f.root, capture.Options{Machine: f.machine, Date: f.date})
+	if err != nil {
+		return err
+	}
+	text, err := rec.Marshal()
+	if err != nil {
+		return err
+	}
+	for _, n := range rec.Notes {
+		fmt.Fprintf(s.Err, "note: %s\n", printable(n))
+	}
+	if f.file == "" {
+		_, err = s.Out.Write(text)
+		return err
+	}
+	return reports.WriteFile(f.file, text)
+}
+
+// recordRoot records the machine in a directory.
+func recordRoot(dir string, opts capture.Options) (hosts.File, error) {
+	root, err := osroot.New(dir)
+	if err != nil {
+		return hosts.File{}, err
+	}
+	defer root.Close()
+	if dir != "/" {
+		return capture.Record(root, nil, opts)
+	}
+	lib := nvml.New()
+	rec, err := capture.Record(root, discoverable(lib), opts)
+	if err != nil {
+		return hosts.File{}, fmt.Errorf("this machine: %w", err)
+	}
+	return rec, nil
+}
