@@ -2,93 +2,13 @@ package hook_test
 
 import (
 	"bytes"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"gpurig/core/hookspec"
 	"gpurig/hook"
 )
-
-// A stand is a container root and a hook file beside it.
-type stand struct {
-	t          *testing.T
-	root, file string
-	spec       hookspec.File
-}
-
-func newStand(t *testing.T, dirs ...string) *stand {
-	t.Helper()
-	base := t.TempDir()
-	s := &stand{t: t, root: filepath.Join(base, "root"), file: filepath.Join(base, "c1.json"),
-		spec: hookspec.File{Version: hookspec.Version, Container: "c1", Owner: hookspec.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}}}
-	for _, d := range append(dirs, "etc") {
-		if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
-}
-
-func (s *stand) write() {
-	s.t.Helper()
-	data, err := s.spec.Marshal()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := os.WriteFile(s.file, data, 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *stand) run(stages ...hook.Stage) {
-	s.t.Helper()
-	s.write()
-	for _, stage := range stages {
-		if _, err := hook.Run(s.t.Context(), hook.Job{File: s.file, Stage: stage, Root: s.root}, nil); err != nil {
-			s.t.Fatalf("%s: %v", stage, err)
-		}
-	}
-}
-
-// tree lists the root: paths, types, link texts, contents.
-func (s *stand) tree() string {
-	s.t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(s.root, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(s.root, p)
-		fmt.Fprint(&b, rel, " ", d.Type())
-		if d.Type()&fs.ModeSymlink != 0 {
-			text, _ := os.Readlink(p)
-			fmt.Fprint(&b, " -> ", text)
-		}
-		if d.Type().IsRegular() {
-			data, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(&b, " %q", data)
-		}
-		fmt.Fprintln(&b)
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return b.String()
-}
-
-func full(s *stand) {
-	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/libcuda.so.550.1"}, {Path: "/run/nvidia", Dir: true}}
-	s.spec.Links = []hookspec.Link{{Path: "/usr/lib/gpu/libcuda.so.1", Target: "libcuda.so.550.1"}}
-	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
-}
 
 func TestTwiceIsOnceAndCleanTakesAllBack(t *testing.T) { // F17, F18
 	s := newStand(t)
@@ -102,7 +22,7 @@ func TestTwiceIsOnceAndCleanTakesAllBack(t *testing.T) { // F17, F18
 	if twice := s.tree(); twice != once {
 		t.Errorf("run again, the root changed:\n%s\nto:\n%s", once, twice)
 	}
-	for _, want := range []string{"libcuda.so.1 L--------- -> libcuda.so.550.1", "ld.so.conf.d/00-cdi-hook.conf", "etc/ld.so.cache"} {
+	for _, want := range []string{"libcuda.so.1 120777", "ld.so.conf.d/00-cdi-hook.conf", "etc/ld.so.cache"} {
 		if !strings.Contains(once, want) {
 			t.Errorf("%q is not in the root:\n%s", want, once)
 		}
@@ -120,7 +40,7 @@ func TestADeviceLessTakesItsThingsAway(t *testing.T) { // F18, leftover-empty-fi
 	s := newStand(t)
 	full(s)
 	s.run(hook.Prepare, hook.Apply)
-	s.spec.MountPoints = s.spec.MountPoints[:1]
+	s.spec.MountPoints = s.spec.MountPoints[1:]
 	s.spec.Links, s.spec.LibraryDirs = nil, nil
 	s.run(hook.Prepare, hook.Apply)
 	got := s.tree()
@@ -139,7 +59,7 @@ func TestADriverUpgradeReplacesLinks(t *testing.T) { // stale-version-link
 	s := newStand(t)
 	full(s)
 	s.run(hook.Prepare, hook.Apply)
-	s.spec.MountPoints[0].Path = "/usr/lib/gpu/libcuda.so.560.2"
+	s.spec.MountPoints[1].Path = "/usr/lib/gpu/libcuda.so.560.2"
 	s.spec.Links[0].Target = "libcuda.so.560.2"
 	s.run(hook.Prepare, hook.Apply)
 	got := s.tree()
@@ -149,14 +69,14 @@ func TestADriverUpgradeReplacesLinks(t *testing.T) { // stale-version-link
 }
 
 func TestAFileOfTheContainerAtALinkIsAnError(t *testing.T) { // stale-version-link, B35
-	s := newStand(t, "usr/lib/gpu")
+	s := newStand(t, "dir usr/lib/gpu")
 	full(s)
 	own := filepath.Join(s.root, "usr/lib/gpu/libcuda.so.1")
 	if err := os.WriteFile(own, []byte("own"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.write()
-	_, err := hook.Run(t.Context(), hook.Job{File: s.file, Stage: hook.Apply, Root: s.root}, nil)
+	_, err := s.try(hook.Apply)
 	if err == nil || !strings.Contains(err.Error(), "/usr/lib/gpu/libcuda.so.1") {
 		t.Errorf("Run = %v; want an error that names the path", err)
 	}
@@ -167,7 +87,7 @@ func TestAFileOfTheContainerAtALinkIsAnError(t *testing.T) { // stale-version-li
 
 func TestMuslGetsItsPathFileAndItsOwnBack(t *testing.T) { // bug: musl
 	for _, own := range []string{"", "/opt/lib:/lib\n"} {
-		s := newStand(t, "lib")
+		s := newStand(t, "dir lib")
 		if err := os.WriteFile(filepath.Join(s.root, "lib/ld-musl-x86_64.so.1"), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}

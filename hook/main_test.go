@@ -29,7 +29,11 @@ func TestMain(m *testing.M) {
 	case name == asFiltered:
 		os.Exit(filteredMain())
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if builtDir != "" {
+		os.RemoveAll(builtDir)
+	}
+	os.Exit(code)
 }
 
 // hookCommand is this program as cdi-hook, with nothing of our environment.

@@ -98,11 +98,22 @@ func keeper(f hookspec.File) keeping {
 	return k
 }
 
-// link reports whether a link stays: the file wants it, or it is the SONAME link
-// of a library that the file wants mounted beside it.
-func (k keeping) link(p, text string) bool {
+// keeps reports whether a link stays: the file wants it, or it is the SONAME link
+// of a library beside it, which the file wants mounted or the image itself has.
+func (w *work) keeps(k keeping, p, text string) bool {
 	dir := path.Dir(p)
-	return k.links[p] || slices.Contains(k.folders, dir) && k.points[path.Join(dir, text)]
+	library := path.Join(dir, text)
+	switch {
+	case k.links[p]:
+		return true
+	case !slices.Contains(k.folders, dir):
+		return false
+	case k.points[library]:
+		return true
+	}
+	_, ours := w.journal.Points[library]
+	there, err := w.has(library)
+	return !ours && there && err == nil
 }
 
 func (w *work) takePoint(p string) error {
@@ -164,7 +175,7 @@ func (w *work) putBack(p, text string) error {
 func (w *work) takeLinks(k keeping) error {
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Links)) {
 		l := w.journal.Links[p]
-		if slices.ContainsFunc(l.Texts, func(text string) bool { return k.link(p, text) }) {
+		if slices.ContainsFunc(l.Texts, func(text string) bool { return w.keeps(k, p, text) }) {
 			continue
 		}
 		if err := w.next("remove %s", p); err != nil {

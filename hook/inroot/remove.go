@@ -33,12 +33,24 @@ func (r *Root) RemoveEmpty(p string, isDir bool) (bool, error) {
 		if err != nil {
 			return false
 		}
-		unix.Close(fd)
+		defer unix.Close(fd)
 		if isDir {
-			return st.Mode&unix.S_IFMT == unix.S_IFDIR // rmdir itself refuses a full one
+			return st.Mode&unix.S_IFMT == unix.S_IFDIR && isEmpty(fd)
 		}
 		return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
 	})
+}
+
+// isEmpty looks into a directory: rmdir refuses a full one too, but on a
+// read-only file system it says something else of it.
+func isEmpty(dir int) bool {
+	f, err := listing(dir)
+	if err != nil {
+		return true // let rmdir tell
+	}
+	defer f.Close()
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // RemoveFile removes the regular file p of at most limit bytes if same says so

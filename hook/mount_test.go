@@ -1,0 +1,367 @@
+package hook_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+	"gpurig/hook/inroot"
+)
+
+// insideEnv names the test that runs in a mount namespace of its own.
+const insideEnv = "GPURIG_TEST_INSIDE"
+
+// required makes a failure of a skip: the job that owns the privilege sets it.
+func skip(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
+		t.Fatalf("required here: "+format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// inMountNamespace runs the calling test once more, by itself, in a mount
+// namespace of its own (and, without root, a user namespace), and reports whether
+// this is that run.
+func inMountNamespace(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(insideEnv) == t.Name() {
+		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Env = append(os.Environ(), insideEnv+"="+t.Name())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		skip(t, "no mount namespace can be made here: %v", err)
+	}
+	if err != nil {
+		t.Errorf("in a mount namespace of its own:\n%s", out)
+	}
+	return false
+}
+
+func mount(t testing.TB, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		t.Fatalf("mount %s on %s: %v", source, target, err)
+	}
+	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
+}
+
+func (s *stand) path(p string) string { return filepath.Join(s.root, p) }
+
+func TestA5NothingIsWrittenThroughMounts(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	each(t, func(t *testing.T, walk bool) {
+		for name, want := range map[string]func(*hookspec.File){
+			"a link":                 oneLink("/usr/lib/gpu/b", "a"),
+			"a link in a new folder": oneLink("/usr/lib/gpu/new/b", "a"),
+			"a file":                 onePoint("/usr/lib/gpu/f", false),
+			"a directory":            onePoint("/usr/lib/gpu/f", true),
+			"F16 a drop-in":          folder("/opt"),
+		} {
+			t.Run(name, func(t *testing.T) {
+				s := newStand(t, "dir usr/lib/gpu", "dir opt", "dir etc/ld.so.conf.d")
+				s.walk = walk
+				mount(t, s.host, s.path("usr/lib/gpu"), "", unix.MS_BIND, "")
+				mount(t, s.host, s.path("etc/ld.so.conf.d"), "", unix.MS_BIND, "")
+				s.photo()
+				want(&s.spec)
+				s.write()
+				stage := hook.Apply
+				if len(s.spec.MountPoints) > 0 {
+					stage = hook.Prepare
+				}
+				_, err := s.try(stage)
+				if !errors.Is(err, inroot.ErrMount) {
+					t.Errorf("%v; want ErrMount", err)
+				}
+				s.canary()
+			})
+		}
+	})
+}
+
+// The second anchor is a tmpfs of the container's own, and nothing else: a bind
+// mount of the host's /dev is a tmpfs as well (bug chmod-hook).
+func TestA5OnlyAFreshTmpfsIsTheContainersDev(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	each(t, func(t *testing.T, walk bool) {
+		s := newStand(t, "dir dev")
+		s.walk = walk
+		hostDev := filepath.Join(s.host, "dev")
+		mount(t, "tmpfs", hostDev, "tmpfs", 0, "mode=755")
+		s.plant(s.host, "dir dev/dri", "file dev/null x")
+		s.spec.Links = []hookspec.Link{{Path: "/dev/dri/x", Target: "y"}}
+		s.spec.Modes = []hookspec.Mode{{Path: "/dev/dri", Mode: 0o700}}
+		s.write()
+
+		mount(t, hostDev, s.path("dev"), "", unix.MS_BIND, "")
+		s.photo()
+		if _, err := s.try(hook.Apply); !errors.Is(err, inroot.ErrMount) {
+			t.Errorf("the host's /dev in the container: %v; want ErrMount", err)
+		}
+		s.canary()
+		if err := unix.Unmount(s.path("dev"), 0); err != nil {
+			t.Fatal(err)
+		}
+
+		mount(t, "tmpfs", s.path("dev"), "tmpfs", 0, "mode=755")
+		s.plant(s.root, "dir dev/dri", "file dev/null x")
+		mount(t, "tmpfs", s.path("dev/shm"), "tmpfs", 0, "")
+		s.photo()
+		s.run(hook.Apply)
+		s.canary()
+		if st, err := os.Stat(s.path("dev/dri")); err != nil || st.Mode().Perm() != 0o700 {
+			t.Errorf("the mode was not changed: %v, %v", st, err)
+		}
+		if _, err := os.Lstat(s.file + ".made"); err == nil {
+			t.Error("what ends with the container was journalled")
+		}
+		s.spec.Links[0].Path = "/dev/shm/x"
+		s.write()
+		if _, err := s.try(hook.Apply); !errors.Is(err, inroot.ErrMount) {
+			t.Errorf("below a mount on the container's own /dev: %v; want ErrMount", err)
+		}
+		if err := os.Symlink(s.host, s.path("dev/out")); err != nil {
+			t.Fatal(err)
+		}
+		s.spec.Links[0].Path = "/dev/out/x"
+		s.write()
+		if _, err := s.try(hook.Apply); err == nil {
+			t.Error("a link out of /dev was followed")
+		}
+		s.canary()
+	})
+}
+
+// A22: a bind-mounted node is the host's inode.
+func TestA22NodesOfTheHostKeepTheirMode(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	s := newStand(t, "dir dev")
+	mount(t, "tmpfs", s.path("dev"), "tmpfs", 0, "")
+	s.plant(s.root, "file dev/nvidia0 ")
+	if err := unix.Mount("/dev/null", s.path("dev/nvidia0"), "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	s.spec.Modes = []hookspec.Mode{{Path: "/dev/nvidia0", Mode: 0o600}}
+	s.write()
+	before, err := os.Stat("/dev/null")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.try(hook.Apply); !errors.Is(err, inroot.ErrMount) {
+		t.Errorf("%v; want ErrMount", err)
+	}
+	if after, err := os.Stat("/dev/null"); err != nil || after.Mode() != before.Mode() {
+		t.Fatalf("the host's /dev/null is now %v", after.Mode())
+	}
+}
+
+func remountReadOnly(t testing.TB, dir string) {
+	t.Helper()
+	mount(t, dir, dir, "", unix.MS_BIND, "")
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// F6: with all in place a read-only root needs no write, nor does the directory
+// of the hook file.
+func TestF6ReadOnlyRoots(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	each(t, func(t *testing.T, walk bool) {
+		s := newStand(t, "file usr/lib/gpu/libgood.so.1.2 x")
+		if err := os.WriteFile(s.path("usr/lib/gpu/libgood.so.1.2"), library(t, "libgood.so.1"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.walk = walk
+		full(s)
+		s.run(hook.Prepare, hook.Apply)
+		before := s.tree()
+		base := filepath.Dir(s.file)
+		remountReadOnly(t, base)
+		s.photo()
+		for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+			if _, err := s.try(stage); err != nil {
+				t.Errorf("%s with all in place: %v", stage, err)
+			}
+		}
+		if s.tree() != before {
+			t.Error("it changed")
+		}
+		s.canary()
+		if err := unix.Unmount(base, unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(s.path("usr/lib/gpu/libcuda.so.1")); err != nil {
+			t.Fatal(err)
+		}
+		remountReadOnly(t, s.root)
+		s.photo()
+		_, err := s.try(hook.Apply)
+		if !errors.Is(err, unix.EROFS) || !strings.Contains(err.Error(), "libcuda.so.1") {
+			t.Errorf("with one link missing: %v; want EROFS and the path", err)
+		}
+		s.canary()
+	})
+}
+
+// F4, F5: the disk fills at any place; the old files stay whole.
+func TestF4F5AFullDisk(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	s := newStand(t)
+	mount(t, "tmpfs", s.root, "tmpfs", 0, "size=64k,mode=755")
+	s.plant(s.root, "dir usr/lib/gpu", "file etc/ld.so.cache old", "file etc/ld.so.conf /opt/lib")
+	for i := range 200 { // a cache of more than 8 KiB
+		name := s.path("usr/lib/gpu") + "/" + strings.Repeat("l", 60)
+		_ = os.Symlink("none", name+string(rune('a'+i%26))+string(rune('a'+i/26)))
+	}
+	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+	s.write()
+	fill := func(leave int) {
+		f, err := os.Create(s.path("filler"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			if _, err := f.Write(make([]byte, 4096)); err != nil {
+				break
+			}
+		}
+		st, _ := f.Stat()
+		if err := f.Truncate(st.Size() - int64(leave)); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	for _, leave := range []int{0, 4096} {
+		fill(leave)
+		before := s.tree()
+		_, err := s.try(hook.Apply)
+		if leave == 0 && !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("full: %v; want ENOSPC", err)
+		}
+		if cache := s.read("etc/ld.so.cache"); err != nil && cache != "old" {
+			t.Errorf("the cache is %q after %v", cache, err)
+		}
+		if strings.Contains(s.tree(), ".cdi-hook-") {
+			t.Error("a temporary is left")
+		}
+		if leave == 0 && onlyFiles(s.tree()) != onlyFiles(before) {
+			t.Errorf("the root changed:\n%s\nto:\n%s", before, s.tree())
+		}
+	}
+	if err := os.Remove(s.path("filler")); err != nil {
+		t.Fatal(err)
+	}
+	s.run(hook.Apply)
+
+	few := newStand(t)
+	mount(t, "tmpfs", few.root, "tmpfs", 0, "nr_inodes=4,mode=755")
+	few.plant(few.root, "dir usr", "dir etc")
+	few.photo()
+	full(few)
+	few.write()
+	if _, err := few.try(hook.Prepare); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("without inodes: %v; want ENOSPC", err)
+	}
+	few.canary()
+	if err := unix.Mount("", few.root, "", unix.MS_REMOUNT, "nr_inodes=400"); err != nil {
+		t.Fatal(err)
+	}
+	few.run(hook.Prepare, hook.Apply, hook.Finish, hook.Clean)
+	if got := few.tree(); strings.Count(got, "\n") != 3 {
+		t.Errorf("left behind:\n%s", got)
+	}
+}
+
+// A mapped root, in lxc.hook.mount of a container with an id map, cannot write
+// the journal; what the stage before noted is enough.
+func TestAMappedRootNeedsTheStageBefore(t *testing.T) { // F8
+	if os.Geteuid() != 0 {
+		skip(t, "needs root to make files of another owner")
+	}
+	s := newStand(t, "dir usr/lib/gpu", "dir lib")
+	full(s)
+	s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+	s.write()
+	err := filepath.WalkDir(s.root, func(p string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, 100000, 100000))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open(t, filepath.Dir(s.file))
+	program := hookProgram(t)
+	mapped := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = []string{"LXC_HOOK_TYPE=mount", "LXC_ROOTFS_MOUNT=" + s.root}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
+			Credential:  &syscall.Credential{Uid: 0, Gid: 0}}
+		return cmd
+	}
+	mountHere(t, s.root)
+	out, err := mapped(s.file).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "journal") || !strings.Contains(string(out), "hint: ") {
+		t.Errorf("without the stage before: %v, %s", err, out)
+	}
+	if strings.Contains(s.tree(), "libcuda") {
+		t.Error("something was made that nobody noted")
+	}
+	s.run(hook.Prepare)
+	if out, err := mapped(s.file).CombinedOutput(); err != nil {
+		t.Fatalf("after the stage before: %v, %s", err, out)
+	}
+	tree := s.tree()
+	if !strings.Contains(tree, "libcuda.so.1 120777 100000:100000") || !strings.Contains(tree, "etc/ld.so.cache 100644 100000:100000") {
+		t.Errorf("made:\n%s", tree)
+	}
+	s.run(hook.Finish, hook.Clean)
+	if got := s.tree(); strings.Contains(got, "cuda") || strings.Contains(got, "ld.so") {
+		t.Errorf("left behind:\n%s", got)
+	}
+}
+
+// onlyFiles takes the directories out of a listing.
+func onlyFiles(tree string) string {
+	var out strings.Builder
+	for line := range strings.Lines(tree) {
+		if !strings.Contains(line, " 40755 ") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
