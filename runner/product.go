@@ -213,7 +213,7 @@ func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wis
 				continue
 			}
 			done[mode] = true
-			spec, err := e.spec(ctx, m, w, mode)
+			made, err := e.spec(ctx, m, w, mode)
 			switch {
 			case err != nil && len(refuse.As(err)) == 0:
 				return err
@@ -223,8 +223,11 @@ func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wis
 				}
 			case err != nil:
 				w.refused(verdict.Spec, err)
-			case spec != nil:
-				w.sources = append(w.sources, cdi.FromHost(spec))
+			case made.Spec != nil:
+				w.sources = append(w.sources, made)
+				for _, x := range cdi.WithheldWarnings(made.Spec.Kind, made.Withheld) {
+					w.warn(x.Reason, x.Error())
+				}
 			}
 		}
 	}
@@ -238,23 +241,34 @@ func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wis
 	return nil
 }
 
-// spec makes one Spec of the host.
-func (e *engine) spec(ctx context.Context, m *machine, w *walked, mode string) (*specs.Spec, error) {
+// spec makes one Spec of the host; there is none in the Source where the host
+// has no device for it.
+func (e *engine) spec(ctx context.Context, m *machine, w *walked, mode string) (cdi.Source, error) {
 	if mode == amd.Kind {
 		t, err := m.tree()
 		if err != nil {
-			return nil, err
+			return cdi.Source{}, err
 		}
-		return amd.Generate(t.tree, m.model)
+		r, err := amd.Generate(t.tree, m.model)
+		if err != nil || r == nil {
+			return cdi.Source{}, err
+		}
+		return hostSource(r.Spec, r.Withheld), nil
 	}
 	r, err := m.generate(ctx, e.opts.Specs, mode)
 	if err != nil {
-		return nil, err
+		return cdi.Source{}, err
 	}
 	for _, x := range r.Warnings {
 		w.warn(x.Reason, x.String())
 	}
-	return r.Spec, nil
+	return hostSource(r.Spec, r.Withheld), nil
+}
+
+func hostSource(spec *specs.Spec, withheld map[string]*refuse.Error) cdi.Source {
+	s := cdi.FromHost(spec)
+	s.Withheld = withheld
+	return s
 }
 
 // resolve finds the container edits of all wishes: CDI devices in the Specs,

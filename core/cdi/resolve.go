@@ -30,6 +30,11 @@ type Source struct {
 	Where    string      `json:"where" yaml:"where"`                       // the file's path, or Generated
 	SHA256   string      `json:"sha256,omitempty" yaml:"sha256,omitempty"` // of the file's bytes, hexadecimal; empty: not from a file
 	Priority int         `json:"priority" yaml:"priority"`                 // position of the directory, rising
+
+	// Withheld are devices that this source knows and does not offer, by device
+	// name, and why. Asking for one is refused with that very refusal; a Spec of
+	// lower priority does not stand in.
+	Withheld map[string]*refuse.Error `json:"-" yaml:"-"`
 }
 
 // FromHost makes a Source of a Spec that was generated for the host.
@@ -65,7 +70,7 @@ type Merged struct {
 // A name that some Spec has as it is written means that device; else the names
 // of NVIDIA's classes mean what Ask says. Two names of one device count once.
 // The error joins one *refuse.Error for each name that cannot be had, and there
-// are no edits then.
+// are no edits then. A device that is withheld is refused as its Source says.
 func Resolve(sources []Source, names []Name) ([]Edits, error) {
 	r, err := ResolveAll(sources, names)
 	return r.Edits, err
@@ -143,6 +148,13 @@ func (r *resolver) find(n Name) (hit, *refuse.Error) {
 	}
 	for i, name := range append([]Name{n}, asked.Names...) {
 		hits := r.devices(name.Kind())[name.Device]
+		prio := -1
+		if len(hits) > 0 {
+			prio = r.sources[hits[0].src].Priority
+		}
+		if e := r.withheld(name, prio); e != nil {
+			return hit{}, e
+		}
 		if len(hits) == 0 {
 			continue
 		}

@@ -55,6 +55,11 @@ func orinSpec() string {
 func TestResolve(t *testing.T) {
 	generated := cdi.FromHost(source(t, "gen.yaml", 0, migSpec()).Spec)
 	orin := cdi.FromHost(source(t, "gen.yaml", 0, orinSpec()).Spec)
+	cap99 := refuse.New("a-reason", "nvidia.com/gpu=0:7", "/dev/nvidia-caps/nvidia-cap99 is not there")
+	partly := cdi.FromHost(source(t, "gen.yaml", 0, strings.Replace(migSpec(), `"all"`, `"most"`, 1)).Spec)
+	partly.Withheld = map[string]*refuse.Error{"0:7": cap99, "all": cap99}
+	low := source(t, "/etc/cdi/n.yaml", 0, specOf("nvidia.com/gpu", "x"))
+	low.Withheld = map[string]*refuse.Error{"1": cap99}
 	etc := source(t, "/etc/cdi/v.yaml", 0, specOf("vendor.com/dev", "a", "b"))
 	etc2 := source(t, "/etc/cdi/w.yaml", 0, specOf("vendor.com/dev", "b"))
 	run := source(t, "/var/run/cdi/v.yaml", 1, specOf("vendor.com/dev", "a"))
@@ -104,6 +109,11 @@ func TestResolve(t *testing.T) {
 		{name: "mig=all", sources: []cdi.Source{generated}, ask: "nvidia.com/mig=all", reason: cdi.MIGAll},
 		{name: "nothing asked (B48)", sources: []cdi.Source{generated}, ask: "", reason: cdi.NoDeviceAsked},
 		{name: "B48 10,000 devices", sources: []cdi.Source{generated}, ask: strings.Repeat("nvidia.com/gpu=1 ", 10_000), reason: cdi.TooManyDevices},
+		{name: "beside a withheld device", sources: []cdi.Source{partly}, ask: "nvidia.com/gpu=1", want: "* nvidia.com/gpu=1"},
+		{name: "withheld (mig-parent-only)", sources: []cdi.Source{partly}, ask: "nvidia.com/mig=0:7", reason: "a-reason", says: "cap99 is not there"},
+		{name: "all, one of which is withheld", sources: []cdi.Source{partly}, ask: "nvidia.com/gpu=all", reason: "a-reason", says: "cap99 is not there"},
+		{name: "withheld, and defined below", sources: []cdi.Source{source(t, "/etc/cdi/n.yaml", 0, specOf("nvidia.com/gpu", "0:7")), partly}, ask: "nvidia.com/gpu=0:7", reason: "a-reason"},
+		{name: "defined, and withheld below", sources: []cdi.Source{low, generated}, ask: "nvidia.com/gpu=1", want: "* nvidia.com/gpu=1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			edits, err := cdi.Resolve(tc.sources, names(t, tc.ask))
@@ -188,5 +198,19 @@ func BenchmarkResolve(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestWithheldDevicesAreNamedOnceForEachCause(t *testing.T) {
+	one, two := refuse.New("r", "", "/dev/nvidia1 is not there").WithHint("Make it."), refuse.New("r", "", "/dev/nvidia2 is not there")
+	got := cdi.WithheldWarnings("nvidia.com/gpu", map[string]*refuse.Error{"all": one, "1": one, "gpu1": one, "10": two})
+	want := []string{"nvidia.com/gpu=1, all, gpu1: withheld from the Spec: /dev/nvidia1 is not there", "nvidia.com/gpu=10: withheld from the Spec: /dev/nvidia2 is not there"}
+	if len(got) != 2 || got[0].Error() != want[0] || got[1].Error() != want[1] || got[0].Hint != "Make it." {
+		t.Errorf("WithheldWarnings = %q", got)
+	}
+	src := cdi.FromHost(source(t, "gen.yaml", 0, migSpec()).Spec)
+	src.Withheld = map[string]*refuse.Error{"2": two}
+	if _, err := cdi.Resolve([]cdi.Source{src}, names(t, "nvidia.com/gpu=2")); err != error(two) {
+		t.Errorf("Resolve: %v; want the very refusal", err)
 	}
 }

@@ -34,7 +34,8 @@ func newCDIGenerate(s Streams) *cobra.Command {
 		Short: "Make the CDI Spec of a host with NVIDIA's own library",
 		Long: `Generate makes the CDI Spec of NVIDIA's devices, of a fake host or of this
 machine, and writes it to standard output. What the library could not find is
-named on standard error.`,
+named on standard error, and so are devices that are withheld from the Spec since
+a node that makes them what they are is not there.`,
 		Example: "  gpurig cdi generate --host dgx-a100 --format json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +56,7 @@ named on standard error.`,
 			if err != nil {
 				return broken(err)
 			}
+			warnWithheld(s.Err, res.Spec.Kind, res.Withheld) // also when quiet: somebody will miss them
 			if !quiet {
 				for _, w := range res.Warnings {
 					fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))

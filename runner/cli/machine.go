@@ -16,6 +16,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/core/refuse"
 	"gpurig/fakehw/mntns"
 	"gpurig/runner/specgen"
 )
@@ -29,7 +30,7 @@ type machine struct {
 	spec func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error)
 }
 
-// openMachine opens the fake host of that name or profile file; an empty name
+// openMachine opens the fake host of that name, profile or recording; an empty name
 // is this machine. close must be called. It is for commands that ask one machine
 // one thing.
 func openMachine(name string) (m machine, closeIt func(), err error) {
@@ -37,11 +38,11 @@ func openMachine(name string) (m machine, closeIt func(), err error) {
 	if name == "" {
 		return openReal()
 	}
-	_, model, err := loadHost(name)
+	h, err := openHost(name)
 	if err != nil {
 		return machine{}, nil, err
 	}
-	request := specgen.Request{Model: model}
+	request, model := h.request, h.request.Model
 	cache, err := specgen.DefaultCacheDir()
 	if err != nil {
 		cache = "" // no home: nothing is kept
@@ -130,20 +131,34 @@ func (m machine) sources(ctx context.Context, warn io.Writer) ([]cdi.Source, err
 	for _, p := range problems {
 		fmt.Fprintf(warn, "warning: %s\n", printable(p.String()))
 	}
-	add := func(s *specs.Spec) {
-		if s != nil {
-			sources = append(sources, cdi.FromHost(s))
-		}
+	add := func(s *specs.Spec, withheld map[string]*refuse.Error) {
+		src := cdi.FromHost(s)
+		src.Withheld = withheld
+		sources = append(sources, src)
+		warnWithheld(warn, s.Kind, withheld)
 	}
 	if made != nil {
-		add(made.Spec)
+		add(made.Spec, made.Withheld)
 	}
-	s, err := amd.Generate(m.root, m.model)
+	amds, err := amd.Generate(m.root, m.model)
 	if err != nil {
 		return nil, err
 	}
-	add(s)
+	if amds != nil {
+		add(amds.Spec, amds.Withheld)
+	}
 	return sources, nil
+}
+
+// warnWithheld names the devices that are not in a Spec although the host has
+// them.
+func warnWithheld(w io.Writer, kind string, withheld map[string]*refuse.Error) {
+	for _, e := range cdi.WithheldWarnings(kind, withheld) {
+		fmt.Fprintf(w, "warning: %s\n", printable(e.Error()))
+		if e.Hint != "" {
+			fmt.Fprintf(w, "hint: %s\n", printable(e.Hint))
+		}
+	}
 }
 
 func isRoot() bool { return os.Geteuid() == 0 }

@@ -2,6 +2,7 @@ package specgen
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,12 +33,10 @@ func TestSpecsMadeTooEarly(t *testing.T) {
 	}{
 		{name: "bug uvm-missing-at-boot", host: "t4-server", says: "uvm-missing /dev/nvidia-uvm",
 			changes: []FileChange{{Path: "/dev/nvidia-uvm", Remove: true}, {Path: "/dev/nvidia-uvm-tools", Remove: true}}},
-		{name: "bug modules-loaded-no-nodes", host: "t4-server", refused: nvidia.ReasonNodeMissing, says: "/dev/nvidia0",
-			changes: []FileChange{{Path: "/dev/nvidia0", Remove: true}}},
+		{name: "bug modules-loaded-no-nodes", host: "t4-server", refused: nvidia.ReasonNodeMissing, says: "/dev/nvidia0, /dev/nvidia1 are not there",
+			changes: []FileChange{{Path: "/dev/nvidia0", Remove: true}, {Path: "/dev/nvidia1", Remove: true}}},
 		{name: "bug modules-loaded-no-nodes, the control node", host: "t4-server", refused: nvidia.ReasonNodeMissing, says: "/dev/nvidiactl",
 			changes: []FileChange{{Path: "/dev/nvidiactl", Remove: true}}},
-		{name: "bug mig-parent-only", host: "a100-mig-2g-3g", refused: nvidia.ReasonMIGNodeMissing, says: "/dev/nvidia-caps/nvidia-cap22 is not there",
-			changes: []FileChange{{Path: "/dev/nvidia-caps/nvidia-cap22", Remove: true}}},
 		{name: "bug mig-enabled-empty", host: "a100-mig-empty", refused: nvidia.ReasonMIGEmpty, says: "GPU 0"},
 		{name: "bug csv-missing-entries", host: "jetson-agx-orin", says: "/dev/nvidiactl: not on this host (devices.csv:2)",
 			changes: []FileChange{{Path: csvDir + "devices.csv", File: file("dev, /dev/nvmap\ndev, /dev/nvidiactl\n")}, {Path: "/dev/nvidiactl", Remove: true}}},
@@ -63,6 +62,52 @@ func TestSpecsMadeTooEarly(t *testing.T) {
 			}
 			if !warned(res, tc.says) {
 				t.Errorf("no warning %q in %v", tc.says, res.Warnings)
+			}
+		})
+	}
+}
+
+// What lacks a node is withheld with its own refusal, through the child, the
+// cache and the reply; what is beside it is in the Spec.
+func TestDevicesWithoutTheirNodesAreWithheld(t *testing.T) {
+	for _, tc := range []struct {
+		name, host, node string
+		withheld         []string // without UUIDs
+		says             string
+		left             string
+	}{
+		{"bug modules-loaded-no-nodes", "t4-server", "/dev/nvidia1", []string{"1", "all", "gpu1"}, "nvidia.com/gpu=1: /dev/nvidia1 is not there", "0"},
+		{"bug mig-parent-only", "a100-mig-2g-3g", "/dev/nvidia-caps/nvidia-cap22", []string{"0:1", "all", "mig0:1"}, "nvidia.com/gpu=0:1: /dev/nvidia-caps/nvidia-cap22 is not there", "0:0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := Request{Model: profile(t, tc.host), Changes: []FileChange{{Path: tc.node, Remove: true}}}
+			dir := t.TempDir()
+			for _, opts := range []Options{{CacheDir: dir}, {CacheDir: dir, NoChild: true}} { // made, then kept
+				res := generate(t, generator(t, opts), r)
+				var withheld []string
+				for name, e := range res.Withheld {
+					if len(name) < 36 {
+						withheld = append(withheld, name)
+					}
+					if e.Hint == "" || !strings.HasSuffix(e.Error(), tc.node+" is not there") {
+						t.Errorf("%s: %v, hint %q", name, e, e.Hint)
+					}
+				}
+				slices.Sort(withheld)
+				if !slices.Equal(withheld, tc.withheld) || len(res.Withheld) != 4 {
+					t.Errorf("withheld %v, %d in all; want %v and a UUID", withheld, len(res.Withheld), tc.withheld)
+				}
+				if e := res.Withheld[tc.withheld[0]]; e == nil || e.Error() != tc.says {
+					t.Errorf("%s: %v; want %q", tc.withheld[0], e, tc.says)
+				}
+				for _, d := range res.Spec.Devices {
+					if res.Withheld[d.Name] != nil {
+						t.Errorf("%s is withheld and offered", d.Name)
+					}
+				}
+				if !slices.Contains(strings.Fields(names(res)), tc.left) {
+					t.Errorf("the Spec has %s, not %s", names(res), tc.left)
+				}
 			}
 		})
 	}

@@ -14,6 +14,8 @@ import (
 type reply struct {
 	Result   *nvidia.Result `json:"result,omitempty"`
 	Refusals []refusal      `json:"refusals,omitempty"`
+	// Withheld are those of Result, whose own field stays empty here.
+	Withheld map[string]refusal `json:"withheld,omitempty"`
 }
 
 // A refusal is a refuse.Error whose cause is text.
@@ -25,18 +27,40 @@ type refusal struct {
 	Cause  string        `json:"cause,omitempty"`
 }
 
+// written is the reverse of refused.
+func written(e *refuse.Error) refusal {
+	r := refusal{Reason: e.Reason, Where: e.Where, Msg: e.Msg, Hint: e.Hint}
+	if e.Err != nil {
+		r.Cause = e.Err.Error()
+	}
+	return r
+}
+
+func (r refusal) refused() *refuse.Error {
+	e := &refuse.Error{Reason: r.Reason, Where: r.Where, Msg: r.Msg, Hint: r.Hint}
+	if r.Cause != "" {
+		e.Err = errors.New(r.Cause)
+	}
+	return e
+}
+
 // newReply keeps refusals, which are answers, and passes other errors on.
 func newReply(result *nvidia.Result, err error) (reply, error) {
 	if err == nil {
-		return reply{Result: result}, nil
+		c := *result
+		c.Withheld = nil
+		out := reply{Result: &c}
+		for name, e := range result.Withheld {
+			if out.Withheld == nil {
+				out.Withheld = map[string]refusal{}
+			}
+			out.Withheld[name] = written(e)
+		}
+		return out, nil
 	}
 	var out reply
 	for _, e := range refuse.As(err) {
-		r := refusal{Reason: e.Reason, Where: e.Where, Msg: e.Msg, Hint: e.Hint}
-		if e.Err != nil {
-			r.Cause = e.Err.Error()
-		}
-		out.Refusals = append(out.Refusals, r)
+		out.Refusals = append(out.Refusals, written(e))
 	}
 	if len(out.Refusals) == 0 {
 		return reply{}, err
@@ -46,18 +70,22 @@ func newReply(result *nvidia.Result, err error) (reply, error) {
 
 // answer is the reverse of newReply.
 func (r reply) answer() (*nvidia.Result, error) {
-	if len(r.Refusals) == 0 {
+	if len(r.Refusals) > 0 {
+		var all []*refuse.Error
+		for _, x := range r.Refusals {
+			all = append(all, x.refused())
+		}
+		return nil, refuse.Join(all...)
+	}
+	if len(r.Withheld) == 0 {
 		return r.Result, nil
 	}
-	var all []*refuse.Error
-	for _, x := range r.Refusals {
-		e := &refuse.Error{Reason: x.Reason, Where: x.Where, Msg: x.Msg, Hint: x.Hint}
-		if x.Cause != "" {
-			e.Err = errors.New(x.Cause)
-		}
-		all = append(all, e)
+	out := *r.Result // shared by all who ask
+	out.Withheld = map[string]*refuse.Error{}
+	for name, x := range r.Withheld {
+		out.Withheld[name] = x.refused()
 	}
-	return nil, refuse.Join(all...)
+	return &out, nil
 }
 
 // parseReply reads what newReply's value was stored as.

@@ -38,9 +38,19 @@ func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{{Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
 }
 
+// A Result is a Spec and what is not in it.
+type Result struct {
+	Spec *specs.Spec
+	// Withheld are devices that are not in Spec because a node of theirs is not
+	// there, by name, and with them "all". Nil on a healthy host.
+	Withheld map[string]*refuse.Error
+}
+
 // Generate returns the Spec of the GPUs in m that amdgpu drives; nil if there
-// are none. root shows the same host's files.
-func Generate(root host.Root, m host.Model) (*specs.Spec, error) {
+// are none. root shows the same host's files. A GPU without one of its nodes is
+// withheld; without /dev/kfd, or with no GPU left, there is no Spec, and the
+// error joins a *refuse.Error for each cause.
+func Generate(root host.Root, m host.Model) (*Result, error) {
 	gpus := driven(m)
 	if len(gpus) == 0 {
 		return nil, nil
@@ -49,24 +59,52 @@ func Generate(root host.Root, m host.Model) (*specs.Spec, error) {
 	if err != nil {
 		return nil, refuseNode(kfd, err)
 	}
-	spec := &specs.Spec{Kind: Kind}
+	out := &Result{Spec: &specs.Spec{Kind: Kind}}
 	all := []*specs.DeviceNode{shared}
+	var refusals []*refuse.Error
 	for i, g := range gpus {
-		nodes := []*specs.DeviceNode{shared}
-		for _, p := range paths(g) {
-			n, err := node(root, p)
-			if err != nil {
-				return nil, refuseNode(p, err)
-			}
-			nodes, all = append(nodes, n), append(all, n)
+		name := strconv.Itoa(i)
+		nodes, e := own(root, g)
+		if e != nil {
+			out.withhold(name, e)
+			refusals = append(refusals, e)
+			continue
 		}
-		spec.Devices = append(spec.Devices, device(strconv.Itoa(i), nodes))
+		all = append(all, nodes...)
+		out.Spec.Devices = append(out.Spec.Devices, device(name, append([]*specs.DeviceNode{shared}, nodes...)))
 	}
-	spec.Devices = append(spec.Devices, device("all", all))
-	if spec.Version, err = specs.MinimumRequiredVersion(spec); err != nil {
+	if len(out.Spec.Devices) == 0 {
+		return nil, refuse.Join(refusals...)
+	}
+	if len(refusals) > 0 {
+		out.withhold("all", refusals[0])
+	} else {
+		out.Spec.Devices = append(out.Spec.Devices, device("all", all))
+	}
+	if out.Spec.Version, err = specs.MinimumRequiredVersion(out.Spec); err != nil {
 		return nil, fmt.Errorf("%s: %w", Kind, err)
 	}
-	return spec, nil
+	return out, nil
+}
+
+func (r *Result) withhold(name string, e *refuse.Error) {
+	if r.Withheld == nil {
+		r.Withheld = map[string]*refuse.Error{}
+	}
+	r.Withheld[name] = e
+}
+
+// own reads the GPU's own nodes.
+func own(root host.Root, g host.GPU) ([]*specs.DeviceNode, *refuse.Error) {
+	var nodes []*specs.DeviceNode
+	for _, p := range paths(g) {
+		n, err := node(root, p)
+		if err != nil {
+			return nil, refuseNode(p, err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
 // driven returns the GPUs that amdgpu is bound to: vfio-pci's have no nodes.
@@ -125,7 +163,7 @@ func device(name string, nodes []*specs.DeviceNode) specs.Device {
 	return specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: nodes, AdditionalGIDs: slices.Compact(gids)}}
 }
 
-func refuseNode(p string, err error) error {
+func refuseNode(p string, err error) *refuse.Error {
 	e := refuse.New(ReasonNodeMissing, p, "no such device node").WithErr(err).WithHint("Load the driver with: modprobe amdgpu.")
 	if !errors.Is(err, fs.ErrNotExist) {
 		e.Msg = "cannot be used"

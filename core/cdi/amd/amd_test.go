@@ -44,10 +44,11 @@ var (
 // the numbers of the host's nodes, mode by mode.
 func TestTwoGPUsShareKFDAndKeepTheHostsGroups(t *testing.T) {
 	m := host.Model{GPUs: []host.GPU{gpu(3, "amdgpu", 1, 128), gpu(4, "vfio-pci", -1, -1), gpu(5, "amdgpu", 2, 129)}}
-	spec, err := amd.Generate(nodes(t, kfd, card1, rend0, card2, rend1), m)
-	if err != nil {
-		t.Fatal(err)
+	made, err := amd.Generate(nodes(t, kfd, card1, rend0, card2, rend1), m)
+	if err != nil || made.Withheld != nil {
+		t.Fatal(made, err)
 	}
+	spec := made.Spec
 	type dev struct {
 		Name  string
 		Nodes []string
@@ -116,5 +117,26 @@ func TestAMissingNodeIsRefusedByName(t *testing.T) {
 	}
 	if _, err := amd.Generate(root, m); !errors.Is(err, amd.ReasonNodeMissing) {
 		t.Errorf("a file in place of /dev/kfd: %v", err)
+	}
+}
+
+// Bug dri-node-absent: a GPU without its render node does not take its
+// neighbours along, and is still refused by name, as are all of them together.
+func TestAGPUWithoutItsNodeIsWithheld(t *testing.T) {
+	m := host.Model{GPUs: []host.GPU{gpu(3, "amdgpu", 1, 128), gpu(5, "amdgpu", 2, 129)}}
+	made, err := amd.Generate(nodes(t, kfd, card1, rend0, card2), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made.Spec.Devices) != 1 || made.Spec.Devices[0].Name != "0" {
+		t.Errorf("devices %v, want 0 alone", made.Spec.Devices)
+	}
+	for _, name := range []string{"1", "all"} {
+		if e := made.Withheld[name]; e == nil || e.Reason != amd.ReasonNodeMissing || e.Where != "/dev/dri/renderD129" {
+			t.Errorf("%s is withheld as %v", name, e)
+		}
+	}
+	if len(made.Withheld) != 2 {
+		t.Errorf("withheld: %v", made.Withheld)
 	}
 }

@@ -21,7 +21,7 @@ func (g *generator) finish(spec *specs.Spec) error {
 	}
 	switch g.mode {
 	case nvcdi.ModeNvml:
-		if err := g.checkNodes(spec); err != nil {
+		if err := g.withhold(spec); err != nil {
 			return err
 		}
 	case nvcdi.ModeCSV:
@@ -74,62 +74,4 @@ func sortMounts(ms []*specs.Mount) {
 		return cmp.Or(cmp.Compare(strings.Count(path.Clean(a.ContainerPath), "/"), strings.Count(path.Clean(b.ContainerPath), "/")),
 			cmp.Compare(a.ContainerPath, b.ContainerPath))
 	})
-}
-
-// checkNodes refuses devices without the nodes that make them what they are.
-// nvcdi only warns, and the container then has no GPU (bug
-// modules-loaded-no-nodes) or a MIG device that is its parent's node alone (bug
-// mig-parent-only).
-func (g *generator) checkNodes(spec *specs.Spec) error {
-	if !hasNode(spec.ContainerEdits.DeviceNodes, "/dev/nvidiactl") {
-		return refusal(ReasonNodeMissing, "/dev/nvidiactl", "the driver's control node is not there").
-			WithHint("Make the nodes with nvidia-modprobe, or run nvidia-smi once.")
-	}
-	for _, d := range spec.Devices {
-		if d.Name == g.opts.Merged {
-			continue
-		}
-		gpu, caps := 0, 0
-		for _, n := range d.ContainerEdits.DeviceNodes {
-			base, dir := path.Base(n.Path), path.Dir(n.Path)
-			switch {
-			case dir == "/dev" && strings.HasPrefix(base, "nvidia"):
-				gpu++
-			case dir == "/dev/nvidia-caps":
-				caps++
-			}
-		}
-		mig := strings.Contains(d.Name, ":") || strings.HasPrefix(d.Name, "MIG-")
-		switch {
-		case mig && gpu+caps < 3:
-			return refusal(ReasonMIGNodeMissing, spec.Kind+"="+d.Name, "%s not there", g.missing("/dev/nvidia")).
-				WithHint("Make the nodes by running nvidia-smi -L once as root after the instances were created.")
-		case !mig && gpu == 0:
-			return refusal(ReasonNodeMissing, spec.Kind+"="+d.Name, "%s not there", g.missing("/dev/nvidia")).
-				WithHint("Make the nodes with nvidia-modprobe, or run nvidia-smi once.")
-		}
-	}
-	return nil
-}
-
-func hasNode(nodes []*specs.DeviceNode, p string) bool {
-	return slices.ContainsFunc(nodes, func(n *specs.DeviceNode) bool { return n.Path == p })
-}
-
-// missing names the device nodes that nvcdi did not find, those of GPUs and MIG
-// devices only.
-func (g *generator) missing(prefix string) string {
-	var paths []string
-	for _, w := range g.log.warnings() {
-		if w.Reason == ReasonNotFound && strings.HasPrefix(w.Path, prefix) && w.Path != "/dev/nvidia-modeset" {
-			paths = append(paths, w.Path)
-		}
-	}
-	switch len(paths) {
-	case 0:
-		return "its device nodes are"
-	case 1:
-		return paths[0] + " is"
-	}
-	return strings.Join(paths, ", ") + " are"
 }

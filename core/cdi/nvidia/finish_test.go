@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"gpurig/core/host"
+	"gpurig/core/pci"
 	"gpurig/core/refuse"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
 )
 
@@ -42,19 +45,18 @@ func TestDevicesWithoutTheirNodesAreRefused(t *testing.T) {
 	}{
 		{"a full GPU and a MIG device", spec(control, dev("0", "/dev/nvidia0", "/dev/dri/card1"),
 			dev("1:0", "/dev/nvidia1", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"), dev("all", "/dev/nvidia0")), "", ""},
-		{"bug mig-parent-only", spec(control, dev("mig0:1", "/dev/nvidia0")), ReasonMIGNodeMissing, "nvidia.com/gpu=mig0:1: /dev/nvidia-caps/nvidia-cap67 is not there"},
-		{"bug mig-parent-only, one of two nodes", spec(control, dev("MIG-x", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66")), ReasonMIGNodeMissing, "nvidia-cap67"},
-		{"bug modules-loaded-no-nodes", spec(control, dev("0", "/dev/dri/card1")), ReasonNodeMissing, "nvidia.com/gpu=0"},
+		{"bug mig-parent-only", spec(control, dev("mig0:0", "/dev/nvidia0")), ReasonMIGNodeMissing, "nvidia.com/gpu=mig0:0: /dev/nvidia-caps/nvidia-cap66, /dev/nvidia-caps/nvidia-cap67 are not there"},
+		{"bug mig-parent-only, one of two nodes", spec(control, dev("MIG-00000000-0000-4000-8000-000000000001", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66")), ReasonMIGNodeMissing, "000001: /dev/nvidia-caps/nvidia-cap67 is not there"},
+		{"bug modules-loaded-no-nodes", spec(control, dev("1", "/dev/dri/card1"), dev("all", "/dev/dri/card1")), ReasonNodeMissing, "nvidia.com/gpu=1: /dev/nvidia3 is not there"},
+		{"neither GPU nor MIG device has its nodes", spec(control, dev("1"), dev("gpu1", "/dev/dri/card1"), dev("0:0", "/dev/nvidia0")), ReasonNodeMissing,
+			"nvidia.com/gpu=all: /dev/nvidia-caps/nvidia-cap66, /dev/nvidia-caps/nvidia-cap67, /dev/nvidia3 are not there"},
 		{"no control node", spec(nodes("/dev/nvidia-uvm"), dev("0", "/dev/nvidia0")), ReasonNodeMissing, "/dev/nvidiactl"},
 		{"nothing but empty devices", spec(control, specs.Device{Name: "all"}), ReasonNoDevices, "nvidia.com/gpu"},
 		{"a device that is there twice", spec(control, dev("0", "/dev/nvidia0"), dev("0", "/dev/nvidia0")), ReasonInvalidSpec, `"0"`},
 		{"a name that CDI does not allow", spec(control, dev("GPU 0", "/dev/nvidia0")), ReasonInvalidSpec, "GPU 0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := &generator{mode: nvcdi.ModeNvml, log: &collector{}, opts: Options{Merged: "all"}}
-			g.log.Warningf("Could not locate %v: %v", "/dev/nvidia-caps/nvidia-cap67", "pattern not found")
-			g.log.Warningf("Could not locate %v: %v", "/dev/nvidia-modeset", "pattern not found")
-			err := g.finish(tc.spec)
+			err := oneOfTwo(t).finish(tc.spec)
 			if tc.want == "" {
 				if err != nil || tc.spec.Version == "" {
 					t.Fatalf("finish() = %v, version %q", err, tc.spec.Version)
@@ -65,6 +67,52 @@ func TestDevicesWithoutTheirNodesAreRefused(t *testing.T) {
 				t.Errorf("finish() = %v; want %s and %q", err, tc.want, tc.says)
 			}
 		})
+	}
+}
+
+// oneOfTwo generates for a host with GPU 0, minor 0, in MIG mode, and a full GPU
+// 1, whose minor is 3.
+func oneOfTwo(t *testing.T) *generator {
+	t.Helper()
+	root := tree.New()
+	if err := root.WriteFile(migMinors, []byte("config 1\nmonitor 2\ngpu0/gi7/access 66\ngpu0/gi7/ci0/access 67\n"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	lib := nvmlfake.New(host.Model{
+		Driver: &host.Driver{Version: "550.54.15"}, Userspace: &host.Userspace{Version: "550.54.15"},
+		GPUs: []host.GPU{
+			{Index: 0, Minor: 0, UUID: "GPU-00000000-0000-4000-8000-000000000000", Name: "NVIDIA A100-PCIE-40GB", MemoryMiB: 40960,
+				PCI: &host.PCIFunction{ID: pci.ID{Vendor: pci.NVIDIA}, Driver: "nvidia"},
+				MIG: &host.MIG{Instances: []host.GPUInstance{{ID: 7, Profile: "1g.5gb", ProfileID: 19, Start: 6, Size: 1, MemoryMiB: 4864,
+					Compute: []host.ComputeInstance{{UUID: "MIG-00000000-0000-4000-8000-000000000001", Profile: "1g.5gb"}}}}}},
+			{Index: 1, Minor: 3, UUID: "GPU-00000000-0000-4000-8000-000000000003", Name: "Tesla T4", MemoryMiB: 15360,
+				PCI: &host.PCIFunction{BDF: pci.BDF{Bus: 9}, ID: pci.ID{Vendor: pci.NVIDIA}, Driver: "nvidia"}},
+		},
+	}, nvmlfake.Options{})
+	return &generator{mode: nvcdi.ModeNvml, log: &collector{}, root: root, lib: lib, opts: Options{Merged: "all"}}
+}
+
+// One device without its nodes keeps neither its neighbours nor the whole host
+// from being used; all of them together are not to be had.
+func TestDevicesWithoutTheirNodesAreWithheld(t *testing.T) {
+	g := oneOfTwo(t)
+	const uuid = "GPU-00000000-0000-4000-8000-000000000003"
+	s := spec(nodes("/dev/nvidiactl"), dev("0:0", "/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap66", "/dev/nvidia-caps/nvidia-cap67"),
+		dev("1", "/dev/dri/card1"), dev("gpu1", "/dev/dri/card1"), dev(uuid, "/dev/dri/card1"), dev("all", "/dev/nvidia0", "/dev/dri/card1"))
+	if err := g.finish(s); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Devices) != 1 || s.Devices[0].Name != "0:0" {
+		t.Errorf("the Spec has %v, want 0:0 alone", s.Devices)
+	}
+	for _, name := range []string{"1", "gpu1", uuid, "all"} {
+		e := g.withheld[name]
+		if e == nil || e.Reason != ReasonNodeMissing || e.Error() != "nvidia.com/gpu="+name+": /dev/nvidia3 is not there" || e.Hint == "" {
+			t.Errorf("%s is withheld as %v", name, e)
+		}
+	}
+	if len(g.withheld) != 4 {
+		t.Errorf("withheld: %v", g.withheld)
 	}
 }
 

@@ -23,6 +23,10 @@ type Result struct {
 	// Warnings are sorted. A host without graphics has many of ReasonNotFound;
 	// ReasonUVMMissing means that the Spec was made too early.
 	Warnings []Warning `json:"warnings,omitempty"`
+	// Withheld are devices that are not in Spec because they lack a node that
+	// makes them what they are, by each of their names, and with them the device
+	// of all. Nil on a healthy host.
+	Withheld map[string]*refuse.Error `json:"-"`
 }
 
 // Generate makes the Spec of the machine whose files are at "/" of this process
@@ -51,7 +55,7 @@ func Generate(ctx context.Context, root host.Root, lib nvml.Interface, opts Opti
 	if err := g.finish(spec); err != nil {
 		return nil, err
 	}
-	return &Result{Spec: spec, Mode: string(g.mode), Warnings: g.log.warnings()}, nil
+	return &Result{Spec: spec, Mode: string(g.mode), Warnings: g.log.warnings(), Withheld: g.withheld}, nil
 }
 
 type generator struct {
@@ -63,6 +67,8 @@ type generator struct {
 	log     *collector
 	csv     []string          // csv mode: the files that are there
 	csvAt   map[string]string // csv mode: where they name a path, "devices.csv:7"
+
+	withheld map[string]*refuse.Error // see Result
 }
 
 // prepare decides the mode and refuses what cannot go well.
