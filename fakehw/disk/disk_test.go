@@ -150,6 +150,40 @@ func TestA41NamesThatLeadElsewhereAreRefused(t *testing.T) {
 	}
 }
 
+// A directory that hands down its group, and its bit, makes no difference.
+func TestModesDoNotDependOnASetGroupIDDirectory(t *testing.T) {
+	fake := tree.New()
+	fill(t, fake.Mkdir("/empty", 0o755), fake.WriteFile("/full/file", []byte("x"), 0o644))
+	dir := t.TempDir()
+	fill(t, os.Chmod(dir, 0o755|os.ModeSetgid))
+	if _, err := disk.Write(t.Context(), fake, dir, disk.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]os.FileMode{"empty": 0o755, "full": 0o755, "full/file": 0o644} {
+		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode()&(os.ModePerm|os.ModeSetgid) != want {
+			t.Errorf("%s has %v, %v; want %v", name, i.Mode(), err, want)
+		}
+	}
+}
+
+// Nodes, sockets and pipes have their mode whether or not the umask grants it.
+func TestModesOfNodesDoNotDependOnTheUmask(t *testing.T) {
+	fake := tree.New()
+	fill(t, fake.Socket("/open", 0o666), fake.Socket("/shut", 0o600))
+	for _, mask := range []int{0, 0o022, 0o777} {
+		dir := t.TempDir()
+		old := syscall.Umask(mask)
+		_, err := disk.Write(t.Context(), fake, dir, disk.Options{})
+		syscall.Umask(old)
+		fill(t, err)
+		for name, want := range map[string]os.FileMode{"open": 0o666, "shut": 0o600} {
+			if i, err := os.Lstat(filepath.Join(dir, name)); err != nil || i.Mode().Perm() != want {
+				t.Errorf("umask %03o: %s has %v, %v; want %v", mask, name, i.Mode(), err, want)
+			}
+		}
+	}
+}
+
 // A default ACL or an odd umask must not change modes; the latter can be had here.
 func TestModesDoNotDependOnTheUmask(t *testing.T) {
 	fake := tree.New()

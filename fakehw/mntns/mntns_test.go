@@ -415,3 +415,27 @@ func BenchmarkRequest700Entries(b *testing.B) {
 		}
 	}
 }
+
+// A single-use child is another one for each request, and is gone after Close.
+func TestASingleChildAnswersOnce(t *testing.T) {
+	s := session(t, mntns.Options{Single: true})
+	var pids []string
+	for range 2 {
+		reply, err := s.Do(t.Context(), "count", []byte("single"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, strings.Fields(string(reply))[0])
+	}
+	if pids[0] == pids[1] {
+		t.Errorf("one child, %s, answered twice", pids[0])
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range pids {
+		if _, err := os.Stat("/proc/" + pid); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("child %s after Close: %v", pid, err)
+		}
+	}
+}
