@@ -26,6 +26,9 @@ type machine struct {
 	id    string // names the state: equal ids, equal machines
 	model host.Model
 	files []specgen.FileChange
+	// recording is the text of the recorded host that this is, or was before it
+	// changed; empty: the files are made of the model.
+	recording string
 
 	sum   func() string // digest of model and files, for reports
 	tree  func() (built, error)
@@ -44,11 +47,11 @@ type onDisk struct {
 	problems []cdi.Problem
 }
 
-func newMachine(id string, model host.Model, files []specgen.FileChange) *machine {
-	m := &machine{id: id, model: model, files: files}
-	m.sum = sync.OnceValue(func() string { return digest(specgen.Request{Model: model, Changes: files}) })
+func newMachine(id string, model host.Model, recording string, files []specgen.FileChange) *machine {
+	m := &machine{id: id, model: model, recording: recording, files: files}
+	m.sum = sync.OnceValue(func() string { return digest(m.request()) })
 	m.tree = sync.OnceValues(func() (built, error) {
-		t, err := specgen.Request{Model: model, Changes: files}.Tree()
+		t, err := m.request().Tree()
 		if err != nil {
 			return built{}, err
 		}
@@ -63,6 +66,11 @@ func newMachine(id string, model host.Model, files []specgen.FileChange) *machin
 		return onDisk{sources, problems}, nil
 	})
 	return m
+}
+
+// request is what the machine's files and Specs are made of.
+func (m *machine) request() specgen.Request {
+	return specgen.Request{Model: m.model, Recording: m.recording, Changes: m.files}
 }
 
 // host returns the machine as targets see it.
@@ -81,7 +89,9 @@ func (m *machine) generate(ctx context.Context, source SpecSource, mode string) 
 		if u := m.model.Userspace; u != nil && u.DriverRoot != "" {
 			opts.DriverRoot, opts.DevRoot = u.DriverRoot, "/" // nodes are the host's own, wherever the libraries are
 		}
-		return source.Generate(ctx, specgen.Request{Model: m.model, Changes: m.files, Options: opts})
+		r := m.request()
+		r.Options = opts
+		return source.Generate(ctx, r)
 	})
 }
 
@@ -158,7 +168,13 @@ func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, erro
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", s.Host, err)
 		}
-		return newMachine(id, model, nil), nil
+		recording := ""
+		if r, ok := p.hosts.(RecordingSource); ok {
+			if recording, err = r.Recording(s.Host, s.File); err != nil {
+				return nil, fmt.Errorf("host %s: %w", s.Host, err)
+			}
+		}
+		return newMachine(id, model, recording, nil), nil
 	})
 	if err == nil && s.Driver != "" {
 		m, err = p.change(ctx, m, scenarios.Change{Driver: s.Driver})
@@ -203,6 +219,6 @@ func (p *park) next(ctx context.Context, m *machine, step string, do func() (hos
 		if err != nil {
 			return nil, err
 		}
-		return newMachine(id, model, files), nil
+		return newMachine(id, model, m.recording, files), nil
 	})
 }

@@ -38,6 +38,13 @@ type HostSource interface {
 	Host(name, scenarioFile string) (host.Model, error)
 }
 
+// A RecordingSource is a HostSource that knows recorded hosts as well.
+type RecordingSource interface {
+	// Recording returns the text of a recorded host, whose model Host returns;
+	// empty for a host that is made of its model alone.
+	Recording(name, scenarioFile string) (string, error)
+}
+
 // Options adjust a run. Targets, Specs and Hosts are required.
 type Options struct {
 	Targets []target.Target

@@ -144,7 +144,7 @@ func (c *collector) binary(e *hosts.Entry, info host.Info) {
 	case errors.Is(err, elf.ErrNotELF):
 	case err != nil:
 		c.notes.unread(e.Path, err)
-	case f.Type == elf.SharedObject && f.Interp == "":
+	case f.Type == elf.SharedObject && f.Interp == "" && (f.SONAME != "" || strings.Contains(path.Base(e.Path), ".so")):
 		e.Kind, e.SONAME = hosts.Library, f.SONAME
 	case f.Type == elf.SharedObject || f.Type == elf.Executable:
 		e.Kind = hosts.Program

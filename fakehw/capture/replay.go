@@ -3,13 +3,19 @@ package capture
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/cdi/nvidia"
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
+	"gpurig/fakehw"
 	"gpurig/fakehw/driverfs"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
 	"gpurig/fixtures/hosts"
 )
@@ -153,4 +159,36 @@ func fromFile(d hosts.Device) (host.NVMLDevice, error) {
 		out.MIG.Instances = append(out.MIG.Instances, y)
 	}
 	return out, nil
+}
+
+// Ext is how the name of a recording ends, by which it is told from a profile.
+const Ext = ".txtar"
+
+// ReadFile reads a recording. The error lists every mistake in it.
+func ReadFile(name string) (hosts.File, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return hosts.File{}, fmt.Errorf("recorded host: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > hosts.MaxFile {
+		return hosts.File{}, fmt.Errorf("recorded host %s: %w: not a regular file of at most %d MiB", name, hosts.ErrInvalid, hosts.MaxFile>>20)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return hosts.File{}, fmt.Errorf("recorded host: %w", err)
+	}
+	return hosts.Parse(name, data)
+}
+
+// Of records the fake host that a model makes.
+func Of(m host.Model, opts Options) (hosts.File, error) {
+	t, err := fakehw.Build(m)
+	if err != nil {
+		return hosts.File{}, err
+	}
+	var n host.NVML
+	if lib := nvmlfake.New(m, nvmlfake.Options{}); lib.Init() == nvml.SUCCESS {
+		n = nvidia.NVML(lib)
+	}
+	return Record(t, n, opts)
 }

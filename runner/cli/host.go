@@ -12,9 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/host"
-	"gpurig/fakehw"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/profiles"
+	"gpurig/runner/specgen"
 )
 
 func newHost(s Streams) *cobra.Command {
@@ -24,7 +24,7 @@ func newHost(s Streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s))
+	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s), newHostDiff(s))
 	return cmd
 }
 
@@ -121,22 +121,23 @@ func newHostShow(s Streams) *cobra.Command {
 		Example: "  gpurig host show jetson-agx-orin --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			p, m, err := loadHost(args[0])
+			h, err := openHost(args[0])
 			if err != nil {
 				return err
 			}
-			return out.print(s.Out, m, func(w io.Writer) error { return showHost(w, p, m) })
+			return out.print(s.Out, h.request.Model, func(w io.Writer) error { return showHost(w, h) })
 		},
 	}
 	addOutput(cmd, &out)
 	return cmd
 }
 
-func showHost(w io.Writer, p profiles.Profile, m host.Model) error {
+func showHost(w io.Writer, h fakeHost) error {
+	m := h.request.Model
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(k, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
-	row("host", "%s", p.Name)
-	row("is", "%s", p.Description)
+	row("host", "%s", h.name)
+	row("is", "%s", h.description)
 	row("system", "%s %s, Linux %s, %s", m.OS.ID, m.OS.VersionID, m.Kernel, m.Arch)
 	if m.Driver != nil {
 		row("driver", "NVIDIA %s, CUDA %s, modules %s", m.Driver.Version, dashText(m.Driver.CUDA), strings.Join(m.Driver.Modules, " "))
@@ -209,24 +210,24 @@ error.`,
 		Example: "  gpurig host build dgx-a100 ./dgx",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, m, err := loadHost(args[0])
+			h, err := openHost(args[0])
 			if err != nil {
 				return err
 			}
-			return buildHost(cmd.Context(), s, m, args[1])
+			return buildHost(cmd.Context(), s, h.request, args[1])
 		},
 	}
 	return cmd
 }
 
-func buildHost(ctx context.Context, s Streams, m host.Model, dir string) error {
+func buildHost(ctx context.Context, s Streams, h specgen.Request, dir string) error {
 	switch entries, err := os.ReadDir(dir); {
 	case err == nil && len(entries) > 0:
 		return hint(fmt.Errorf("folder %s is not empty", dir), "name a new folder: nothing is ever overwritten")
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
-	t, err := fakehw.Build(m)
+	t, err := h.Tree()
 	if err != nil {
 		return broken(err)
 	}

@@ -13,6 +13,7 @@
 package specgen
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -23,17 +24,22 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/fakehw"
+	"gpurig/fakehw/capture"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
+	"gpurig/fixtures/hosts"
 )
 
 // A Request is everything that a Spec depends on. It is a value: equal requests
 // have equal Specs.
 type Request struct {
-	Model   host.Model       `json:"model"`
-	Changes []FileChange     `json:"changes,omitempty"` // to the files of the host, in this order
-	NVML    nvmlfake.Options `json:"nvml,omitzero"`
-	Options nvidia.Options   `json:"options,omitzero"`
+	Model host.Model `json:"model"`
+	// Recording is the text of the recorded host that Model is, or was before
+	// changes to it; empty: the host is made of Model alone.
+	Recording string           `json:"recording,omitempty"`
+	Changes   []FileChange     `json:"changes,omitempty"` // to the files of the host, in this order
+	NVML      nvmlfake.Options `json:"nvml,omitzero"`
+	Options   nvidia.Options   `json:"options,omitzero"`
 }
 
 // A FileChange changes one path of a fake host. Exactly one field beside Path is
@@ -52,7 +58,7 @@ var ErrBadChange = errors.New("change of a file")
 
 // Tree builds the host and makes the changes. It is what the generator sees.
 func (r Request) Tree() (*tree.Tree, error) {
-	t, err := fakehw.Build(r.Model)
+	t, err := r.base()
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +68,49 @@ func (r Request) Tree() (*tree.Tree, error) {
 		}
 	}
 	return t, nil
+}
+
+// base builds the host before the changes to its files. A recorded host is as it
+// was recorded; what became of its model is done to its files.
+func (r Request) base() (*tree.Tree, error) {
+	if r.Recording == "" {
+		return fakehw.Build(r.Model)
+	}
+	f, err := hosts.Parse("recorded host", []byte(r.Recording))
+	if err != nil {
+		return nil, err
+	}
+	rec, err := capture.Replay(f)
+	if err != nil {
+		return nil, err
+	}
+	was, err := rec.Model()
+	if err != nil {
+		return nil, err
+	}
+	if same, err := equalModels(was, r.Model); err != nil || same {
+		return rec.Tree, err
+	}
+	before, err := fakehw.Build(was)
+	if err != nil {
+		return nil, err
+	}
+	after, err := fakehw.Build(r.Model)
+	if err != nil {
+		return nil, err
+	}
+	return capture.Changed(rec.Tree, before, after)
+}
+
+// equalModels compares what is told of two hosts: a list that is empty says as
+// much as one that is not there.
+func equalModels(a, b host.Model) (bool, error) {
+	x, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := json.Marshal(b)
+	return bytes.Equal(x, y), err
 }
 
 func (c FileChange) apply(t *tree.Tree) error {
@@ -97,7 +146,7 @@ func (r Request) Digest() (Digest, error) { return digest(r) }
 
 // hostDigest names the host alone: requests that share it share a tree.
 func (r Request) hostDigest() (Digest, error) {
-	return digest(Request{Model: r.Model, Changes: r.Changes})
+	return digest(Request{Model: r.Model, Recording: r.Recording, Changes: r.Changes})
 }
 
 func digest(r Request) (Digest, error) {
