@@ -314,6 +314,7 @@ func Unloaded(m host.Model) host.Model {
 		return strings.HasPrefix(name, "nvidia") || strings.HasSuffix(name, ".gpu") ||
 			name == "drm" && !anyNode(&out, "/dev/dri/")
 	})
+	dropGPUDirect(&out)
 	out.Driver = nil
 	return trimmed(out)
 }

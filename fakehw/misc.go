@@ -23,7 +23,8 @@ func (b *builder) misc() {
 		names[minor] = name
 	}
 	for _, n := range b.m.Nodes {
-		if n.Type == device.Char && n.Num.Major == majorMisc {
+		// A node under another driver's number is that driver's, whatever its name.
+		if n.Type == device.Char && n.Num.Major == majorMisc && usualMisc[n.Num.Minor] == "" {
 			names[n.Num.Minor] = path.Base(n.Path)
 		}
 	}

@@ -43,6 +43,9 @@ func (b *builder) loaded() map[string]*module {
 			add(m)
 		}
 	}
+	for _, name := range b.beside() {
+		add(name)
+	}
 	if d := b.m.Driver; d != nil {
 		for _, name := range d.Modules {
 			m := add(name)
@@ -55,7 +58,7 @@ func (b *builder) loaded() map[string]*module {
 			}
 		}
 	}
-	for _, pair := range [][2]string{{"nvidia", "nvidia_uvm"}, {"nvidia", "nvidia_modeset"}, {"nvidia_modeset", "nvidia_drm"}} {
+	for _, pair := range [][2]string{{"nvidia", "nvidia_uvm"}, {"nvidia", "nvidia_modeset"}, {"nvidia_modeset", "nvidia_drm"}, {"nvidia", "nvidia_fs"}, {"nvidia", "gdrdrv"}} {
 		if out[pair[0]] != nil && out[pair[1]] != nil {
 			out[pair[0]].users = append(out[pair[0]].users, pair[1])
 		}

@@ -26,6 +26,7 @@ func (p *Profile) read(r *reader, n ast.Node) {
 		"gpus":          func(at string, n ast.Node) { p.readGPUs(r, at, n) },
 		"nvswitches":    func(at string, n ast.Node) { p.NVSwitches = []GPU{readSwitches(r, at, n)} },
 		"imex-channels": func(at string, n ast.Node) { p.IMEX = r.number(at, n, 0, maxIMEX) },
+		"gpudirect":     func(at string, n ast.Node) { p.readGPUDirect(r, at, n) },
 		"tegra":         func(at string, n ast.Node) { p.readTegra(r, at, n) },
 		"majors":        func(at string, n ast.Node) { p.readMajors(r, at, n) },
 		"nodes":         func(at string, n ast.Node) { p.readNodes(r, at, n) },
@@ -81,6 +82,14 @@ func (p *Profile) readGPUs(r *reader, at string, n ast.Node) {
 		known["mig"] = func(at string, n ast.Node) { g.MIG, g.MIGEnabled = r.texts(at, n, 16), true }
 		r.mapping(at, n, known)
 		p.GPUs = append(p.GPUs, g)
+	})
+}
+
+func (p *Profile) readGPUDirect(r *reader, at string, n ast.Node) {
+	r.mapping(at, n, fields{
+		"storage": func(at string, n ast.Node) { p.GPUDirect.Storage = r.flag(at, n) },
+		"copy":    func(at string, n ast.Node) { p.GPUDirect.Copy = r.flag(at, n) },
+		"rdma":    func(at string, n ast.Node) { p.GPUDirect.RDMA = r.number(at, n, 0, maxRDMA) },
 	})
 }
 

@@ -46,6 +46,11 @@ func (p *Profile) expand(fail func(path string, err error)) (host.Model, error) 
 		}
 		m = loaded
 	}
+	m, err := fakehw.WithGPUDirect(m, p.GPUDirect, p.Majors)
+	if err != nil {
+		fail("gpudirect", err)
+		return host.Model{}, nil
+	}
 	p.unique(&m, fail)
 	m = p.mig(m, fail)
 	for i, path := range p.Without {

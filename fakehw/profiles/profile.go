@@ -18,6 +18,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/pci"
+	"gpurig/fakehw"
 )
 
 //go:embed data/*.yaml
@@ -34,6 +35,7 @@ const (
 	maxText    = 4096
 	maxGPUs    = 64
 	maxIMEX    = 2048
+	maxRDMA    = 32 // IB_UVERBS_MAX_DEVICES of the fixed major
 	maxEntries = 1024
 )
 
@@ -51,6 +53,7 @@ type Profile struct {
 	GPUs        []GPU
 	NVSwitches  []GPU // product, addresses, NUMA nodes and groups only
 	IMEX        int
+	GPUDirect   fakehw.GPUDirect
 	Tegra       *Tegra
 	Majors      map[string]uint32
 	Nodes       []device.Node
