@@ -62,7 +62,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 	if err != nil {
 		return err
 	}
-	specs := specgen.New(specgen.Options{})
+	specs := specgen.New(specgen.Options{CacheDir: cacheDir()})
 	defer specs.Close()
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
 	started := time.Now()
@@ -85,6 +85,16 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 		return err
 	}
 	return codeOf(r)
+}
+
+// cacheDir is where Specs are kept between runs; empty where there is no home
+// folder: nothing is kept then.
+func cacheDir() string {
+	dir, err := specgen.DefaultCacheDir()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // codeOf turns a report into the command's outcome.
