@@ -9,7 +9,8 @@ import (
 	"sync"
 
 	"gpurig/core/cdi"
-	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
@@ -182,54 +183,32 @@ func optionsOf(d scenarios.Device) request.Options {
 	}
 }
 
-// modes are the generator's modes by the kind of the Specs that they make.
-var modes = map[string]string{
-	"nvidia.com/gpu": "auto", "nvidia.com/mig": "auto", "nvidia.com/igpu": "auto",
-	"nvidia.com/imex-channel": "imex", "nvidia.com/nvswitch": "nvswitch", "nvidia.com/gds": "gds",
-	"nvidia.com/gdrcopy": "gdrcopy", "nvidia.com/mofed": "mofed", "nvidia.com/mig-caps": "mig-caps",
-	"management.nvidia.com/gpu": "management",
-}
-
-// gather collects the Specs on the host's disk and generates those of the kinds
-// that are asked for. A generator's refusal is a warning where a Spec on disk
-// has the kind, else it refuses the request.
+// gather adds what Gather finds for the wishes to what is on the host's disk.
 func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wish, disk onDisk) error {
-	w.sources = slices.Clip(disk.sources)
 	for _, p := range disk.problems {
 		w.warn(p.Reason, p.Path+": "+p.Msg)
 	}
-	integrated := slices.ContainsFunc(wishes, func(x wish) bool { return x.sel.Integrated })
-	done := map[string]bool{}
+	maker := SpecMaker{
+		Model: m.model, OnDisk: disk.sources,
+		Root: func() (host.Root, error) {
+			t, err := m.tree()
+			return t.tree, err
+		},
+		NVIDIA: func(ctx context.Context, mode string) (*nvidia.Result, error) {
+			return m.generate(ctx, e.opts.Specs, mode)
+		},
+	}
+	var selections []request.Selection
 	for _, x := range wishes {
-		for _, n := range x.sel.Names {
-			mode := modes[n.Kind()]
-			if mode == "auto" && integrated {
-				mode = "csv"
-			}
-			if n.Kind() == amd.Kind {
-				mode = amd.Kind
-			}
-			if mode == "" || done[mode] {
-				continue
-			}
-			done[mode] = true
-			made, err := e.spec(ctx, m, w, mode)
-			switch {
-			case err != nil && len(refuse.As(err)) == 0:
-				return err
-			case err != nil && slices.ContainsFunc(disk.sources, func(s cdi.Source) bool { return s.Spec.Kind == n.Kind() }):
-				for _, r := range refuse.As(err) {
-					w.warn(r.Reason, r.Error())
-				}
-			case err != nil:
-				w.refused(verdict.Spec, err)
-			case made.Spec != nil:
-				w.sources = append(w.sources, made)
-				for _, x := range cdi.WithheldWarnings(made.Spec.Kind, made.Withheld) {
-					w.warn(x.Reason, x.Error())
-				}
-			}
+		selections = append(selections, x.sel)
+	}
+	sources, warnings, err := maker.Gather(ctx, selections)
+	w.sources, w.warnings = sources, append(w.warnings, warnings...)
+	if err != nil {
+		if len(refuse.As(err)) == 0 {
+			return err
 		}
+		w.refused(verdict.Spec, err)
 	}
 	for _, s := range w.sources {
 		for _, d := range s.Spec.Devices {
@@ -239,36 +218,6 @@ func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wis
 	slices.Sort(w.names)
 	w.names = slices.Compact(w.names)
 	return nil
-}
-
-// spec makes one Spec of the host; there is none in the Source where the host
-// has no device for it.
-func (e *engine) spec(ctx context.Context, m *machine, w *walked, mode string) (cdi.Source, error) {
-	if mode == amd.Kind {
-		t, err := m.tree()
-		if err != nil {
-			return cdi.Source{}, err
-		}
-		r, err := amd.Generate(t.tree, m.model)
-		if err != nil || r == nil {
-			return cdi.Source{}, err
-		}
-		return hostSource(r.Spec, r.Withheld), nil
-	}
-	r, err := m.generate(ctx, e.opts.Specs, mode)
-	if err != nil {
-		return cdi.Source{}, err
-	}
-	for _, x := range r.Warnings {
-		w.warn(x.Reason, x.String())
-	}
-	return hostSource(r.Spec, r.Withheld), nil
-}
-
-func hostSource(spec *specs.Spec, withheld map[string]*refuse.Error) cdi.Source {
-	s := cdi.FromHost(spec)
-	s.Withheld = withheld
-	return s
 }
 
 // resolve finds the container edits of all wishes: CDI devices in the Specs,

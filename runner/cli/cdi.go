@@ -98,7 +98,7 @@ func newCDIList(s Streams) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:     "list",
-		Short:   "List the CDI devices of a host",
+		Short:   "List the CDI devices of a host, of all kinds",
 		Example: "  gpurig cdi list --host a100-mig-2g-3g",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -107,7 +107,9 @@ func newCDIList(s Streams) *cobra.Command {
 				return err
 			}
 			defer closeIt()
-			sources, err := m.sources(cmd.Context(), s.Err)
+			maker, _ := m.maker(s.Err)
+			sources, said, err := maker.All(cmd.Context())
+			warnings(s.Err, said)
 			if err != nil {
 				return generation(err)
 			}

@@ -9,16 +9,16 @@ import (
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi"
-	"gpurig/core/cdi/amd"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/core/refuse"
 	"gpurig/fakehw/mntns"
+	"gpurig/runner"
 	"gpurig/runner/specgen"
+	"gpurig/runner/verdict"
 )
 
 // A machine is what --host names: a fake host, or the one we run on.
@@ -114,40 +114,33 @@ func discoverable(lib nvml.Interface) host.NVML {
 	return nvidia.NVML(lib)
 }
 
-// sources are all Specs that a device name can come from: those on the host's
-// disk and those that are generated for it.
-func (m machine) sources(ctx context.Context, warn io.Writer) ([]cdi.Source, error) {
+// maker finds the Specs that a device name can come from. Problems with Specs on
+// disk are written to warn, and returned for whoever explains a missing device.
+func (m machine) maker(warn io.Writer) (runner.SpecMaker, []cdi.Problem) {
 	if f, ok := m.root.(*files); ok {
 		go f.build() // while the Spec is made; whoever needs it first waits for it
 	}
-	var made *nvidia.Result
-	if m.model.Driver != nil || m.model.Tegra != nil {
-		var err error
-		if made, err = m.spec(ctx, nvidia.Options{}); err != nil {
-			return nil, err
-		}
-	}
-	sources, problems := cdi.ReadDirs(m.root, cdi.DefaultDirs())
+	onDisk, problems := cdi.ReadDirs(m.root, cdi.DefaultDirs())
 	for _, p := range problems {
 		fmt.Fprintf(warn, "warning: %s\n", printable(p.String()))
 	}
-	add := func(s *specs.Spec, withheld map[string]*refuse.Error) {
-		src := cdi.FromHost(s)
-		src.Withheld = withheld
-		sources = append(sources, src)
-		warnWithheld(warn, s.Kind, withheld)
+	return runner.SpecMaker{
+		Model: m.model, OnDisk: onDisk,
+		Root: func() (host.Root, error) { return m.root, nil },
+		NVIDIA: func(ctx context.Context, mode string) (*nvidia.Result, error) {
+			return m.spec(ctx, nvidia.Options{Mode: mode})
+		},
+	}, problems
+}
+
+// warnings writes what gathering Specs had to say, without the files and links
+// that the generator did without: cdi generate lists those.
+func warnings(w io.Writer, all []verdict.Warning) {
+	for _, x := range all {
+		if x.Reason != string(nvidia.ReasonNotFound) && x.Reason != string(nvidia.ReasonGeneratorSays) {
+			fmt.Fprintf(w, "warning: %s\n", printable(x.Text))
+		}
 	}
-	if made != nil {
-		add(made.Spec, made.Withheld)
-	}
-	amds, err := amd.Generate(m.root, m.model)
-	if err != nil {
-		return nil, err
-	}
-	if amds != nil {
-		add(amds.Spec, amds.Withheld)
-	}
-	return sources, nil
 }
 
 // warnWithheld names the devices that are not in a Spec although the host has

@@ -126,11 +126,7 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 		return translation{}, err
 	}
 	defer closeIt()
-	sources, err := m.sources(ctx, s.Err)
-	if err != nil {
-		return translation{}, generation(err)
-	}
-	edits, owner, err := f.edits(s, m, sources)
+	edits, owner, err := f.edits(ctx, s, m)
 	if err != nil {
 		return translation{}, err
 	}
@@ -172,28 +168,21 @@ func (f *translateFlags) defaults() error {
 
 // edits reads the device options, finds what they mean on the machine, and
 // returns the container edits.
-func (f translateFlags) edits(s Streams, m machine, sources []cdi.Source) ([]cdi.Edits, request.Request, error) {
+func (f translateFlags) edits(ctx context.Context, s Streams, m machine) ([]cdi.Edits, request.Request, error) {
+	maker, problems := m.maker(s.Err)
+	asked, owner, err := f.selections(s, m, maker.OnDisk)
+	if err != nil {
+		return nil, owner, err
+	}
+	sources, said, err := maker.Gather(ctx, asked)
+	warnings(s.Err, said)
+	if err != nil {
+		return nil, owner, generation(err)
+	}
 	var names []cdi.Name
 	var edits []cdi.Edits
-	var first request.Request
 	chosen := map[int]bool{}
-	for i, id := range f.ids {
-		o := f.options
-		o.ID = id
-		req, warnings, err := request.Parse(o, request.Context{Strict: f.strict})
-		if err != nil {
-			return nil, first, err
-		}
-		sel, err := request.SelectFrom(req, m.model, sources)
-		if err != nil {
-			return nil, first, err
-		}
-		for _, w := range append(warnings, sel.Warnings...) {
-			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
-		}
-		if i == 0 {
-			first = req
-		}
+	for _, sel := range asked {
 		names = append(names, sel.Names...)
 		for _, g := range sel.GPUs {
 			if !chosen[g] {
@@ -205,11 +194,36 @@ func (f translateFlags) edits(s Streams, m machine, sources []cdi.Source) ([]cdi
 	if len(names) > 0 {
 		found, err := cdi.Resolve(sources, names)
 		if err != nil {
-			return nil, first, err
+			return nil, owner, cdi.Explain(err, cdi.DefaultDirs(), problems)
 		}
 		edits = append(found, edits...)
 	}
-	return edits, first, nil
+	return edits, owner, nil
+}
+
+// selections reads the options of each device and finds what they mean. Owner
+// and mode, in owner, are the same for all.
+func (f translateFlags) selections(s Streams, m machine, onDisk []cdi.Source) (asked []request.Selection, owner request.Request, err error) {
+	for i, id := range f.ids {
+		o := f.options
+		o.ID = id
+		req, warned, err := request.Parse(o, request.Context{Strict: f.strict})
+		if err != nil {
+			return nil, owner, err
+		}
+		sel, err := request.SelectFrom(req, m.model, onDisk)
+		if err != nil {
+			return nil, owner, err
+		}
+		for _, w := range append(warned, sel.Warnings...) {
+			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+		}
+		if i == 0 {
+			owner = req
+		}
+		asked = append(asked, sel)
+	}
+	return asked, owner, nil
 }
 
 func (t translation) text(w io.Writer) error {
