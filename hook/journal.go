@@ -173,13 +173,11 @@ func (j *journal) remove() error {
 	return nil
 }
 
-// addDirs notes directories, parents first.
+// addDirs notes directories. Sorted by name, parents come first.
 func (j *journal) addDirs(dirs []string) {
-	for _, d := range dirs {
-		if !slices.Contains(j.Dirs, d) {
-			j.Dirs = append(j.Dirs, d)
-		}
-	}
+	j.Dirs = append(j.Dirs, dirs...)
+	slices.Sort(j.Dirs)
+	j.Dirs = slices.Compact(j.Dirs)
 }
 
 // addLink notes that the link p shall have this text; was is the text of the

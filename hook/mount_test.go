@@ -19,10 +19,12 @@ import (
 // insideEnv names the test that runs in a mount namespace of its own.
 const insideEnv = "GPURIG_TEST_INSIDE"
 
-// required makes a failure of a skip: the job that owns the privilege sets it.
+// requireEnv makes a failure of a skip: the job that owns the privileges sets it.
+const requireEnv = "GPURIG_REQUIRE_LXC"
+
 func skip(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
+	if os.Getenv(requireEnv) != "" {
 		t.Fatalf("required here: "+format, args...)
 	}
 	t.Skipf(format, args...)

@@ -1,0 +1,232 @@
+package hook_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+)
+
+// allFaults, set in the environment, has every fault injected at every call that
+// reads, too. The job that owns the privileges takes every call that changes
+// something, and the plain run one place of a few of them.
+const allFaults = "GPURIG_FAULTS"
+
+// changing are the system calls by which the hook changes something.
+var changing = []string{"mkdirat", "symlinkat", "renameat", "unlinkat", "fchownat", "fchown", "fchmod", "fsync", "write", "unlink"}
+
+// A faulty is a run of the hook that can be repeated from the same beginning.
+type faulty struct {
+	*stand
+	t       *testing.T
+	start   string // the root and its surroundings, kept aside
+	want    string // what a run without a fault makes
+	strace  string
+	program string
+}
+
+// newFaulty makes an image in which each kind of change is needed: a mount point,
+// a link that replaces one of the image's and one of an earlier driver, the
+// loader's three files, a SONAME link, something to take back.
+func newFaulty(t *testing.T) *faulty {
+	t.Helper()
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		skip(t, "strace is not installed: it injects the faults")
+	}
+	if out, err := exec.Command(strace, "-o", "/dev/null", "true").CombinedOutput(); err != nil {
+		skip(t, "strace cannot trace here: %s", out)
+	}
+	f := &faulty{stand: newStand(t, "dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 libcuda.so.470", "file etc/ld.so.cache old"), t: t, strace: strace, program: hookProgram(t)}
+	if err := os.WriteFile(f.path("usr/lib/gpu/libgood.so.1.2"), library(t, "libgood.so.1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.spec.Links = []hookspec.Link{{Path: "/opt/gpu/old", Target: "x"}, {Path: "/usr/lib/gpu/libcuda.so.1", Target: "libcuda.so.535"}}
+	f.run(hook.Apply) // of the driver before
+	if err := os.Remove(f.path("etc/ld.so.cache")); err != nil {
+		t.Fatal(err)
+	}
+	f.plant(f.root, "file etc/ld.so.cache old")
+	full(f.stand)
+	f.write()
+	f.start = t.TempDir()
+	f.copy(filepath.Dir(f.file), f.start)
+	f.run(hook.Prepare, hook.Apply)
+	f.want = f.state()
+	return f
+}
+
+func (f *faulty) copy(from, to string) {
+	f.t.Helper()
+	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
+		f.t.Fatalf("cp: %s", out)
+	}
+}
+
+// rewind puts everything back as it was at the start.
+func (f *faulty) rewind() {
+	f.t.Helper()
+	for _, name := range []string{f.root, f.file, f.file + ".made", f.file + ".made.new", f.file + ".lock"} {
+		if err := os.RemoveAll(name); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.copy(f.start, filepath.Dir(f.file))
+}
+
+// state is what has to be the same after a fault and a clean run.
+func (f *faulty) state() string {
+	f.t.Helper()
+	journal, err := os.ReadFile(f.file + ".made")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return f.tree() + f.beside() + "\n" + string(journal)
+}
+
+// inject runs one stage under strace with a fault; it returns the exit code and
+// what was said.
+func (f *faulty) inject(stage hook.Stage, fault string) (int, string) {
+	f.t.Helper()
+	args := append([]string{"-f", "-o", "/dev/null", "-e", "inject=" + fault, f.program}, f.args(stage)...)
+	cmd := exec.CommandContext(f.t.Context(), f.strace, args...)
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.ProcessState == nil {
+		f.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// oracle judges what a fault left: each file is old or new, and one clean run
+// makes what a run without the fault makes.
+func (f *faulty) oracle(what string) {
+	f.t.Helper()
+	f.canary()
+	if cache := f.read("etc/ld.so.cache"); cache != "old" && !strings.HasPrefix(cache, "glibc-ld.so.cache1.1") {
+		f.t.Fatalf("%s: the cache is neither old nor new: %q", what, cache)
+	}
+	if drop, err := os.ReadFile(f.path("etc/ld.so.conf.d/00-cdi-hook.conf")); err == nil && !strings.HasSuffix(string(drop), "/usr/lib/gpu\n") {
+		f.t.Fatalf("%s: the drop-in is cut: %q", what, drop)
+	}
+	for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+		if _, err := f.try(stage); err != nil {
+			f.t.Fatalf("%s: a clean run afterwards, %s: %v", what, stage, err)
+		}
+	}
+	if got := f.state(); got != f.want {
+		f.t.Fatalf("%s: a clean run afterwards makes something else (-want +got):\n%s", what, differing(f.want, got))
+	}
+}
+
+// sweepFaults injects a kind of fault at call 1, 2, 3 … of each system call until
+// the run is no longer affected, in both stages.
+func sweepFaults(t *testing.T, kind string, judge func(f *faulty, what string, code int, said string)) {
+	all, calls := os.Getenv(requireEnv) != "", changing
+	if os.Getenv(allFaults) != "" {
+		all, calls = true, append(calls, "openat", "openat2", "read", "close", "flock", "fstat", "statx", "readlinkat", "newfstatat", "getdents64")
+	}
+	if !all {
+		calls = []string{"symlinkat", "renameat"}
+	}
+	for _, call := range calls {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			f := newFaulty(t)
+			for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+				for n := 1; ; n++ {
+					f.rewind()
+					if stage == hook.Apply {
+						f.run(hook.Prepare)
+					}
+					what := fmt.Sprintf("%s, %s at %s %d", stage, kind, call, n)
+					code, said := f.inject(stage, fmt.Sprintf("%s:%s:when=%d", call, kind, n))
+					judge(f, what, code, said)
+					f.oracle(what)
+					if code == 0 || !all {
+						break
+					}
+				}
+			}
+		})
+	}
+}
+
+// F1: killed at any change, a clean run converges.
+func TestF1KilledAtEachChange(t *testing.T) {
+	sweepFaults(t, "signal=KILL", func(f *faulty, what string, code int, said string) {})
+}
+
+// F34: SIGTERM leaves no temporary, even before the next run.
+func TestF34EndedAtEachChange(t *testing.T) {
+	sweepFaults(t, "signal=TERM", func(f *faulty, what string, code int, said string) {
+		if strings.Contains(f.tree(), ".cdi-hook-") || strings.Contains(f.beside(), ".new") {
+			f.t.Fatalf("%s: a temporary is left:\n%s%s", what, f.tree(), f.beside())
+		}
+		if code != 0 && !strings.Contains(said, "SIGTERM") && !strings.Contains(said, "terminated") {
+			f.t.Fatalf("%s: exit %d without a reason: %q", what, code, said)
+		}
+	})
+}
+
+// F7: an error of the disk is reported, and nothing half-done stays.
+func TestF7DiskErrorsAtEachChange(t *testing.T) {
+	sweepFaults(t, "error=EIO", func(f *faulty, what string, code int, said string) {
+		// The Go runtime writes too, to wake its own threads, and gives up there.
+		if code != 0 && !strings.Contains(said, "input/output error") && !strings.Contains(said, "netpollBreak") {
+			f.t.Fatalf("%s: exit %d without a reason: %q", what, code, said)
+		}
+	})
+}
+
+// F9: interrupted calls are repeated; a path that keeps changing is given up.
+func TestF9InterruptedCalls(t *testing.T) {
+	f := newFaulty(t)
+	for _, tc := range []struct {
+		fault string
+		fails bool
+	}{
+		{"openat2:error=EINTR:when=3", false},
+		{"openat2:error=EAGAIN:when=5..14", false},
+		{"openat2:error=EAGAIN:when=2..128", false},
+		{"openat2:error=EAGAIN:when=2..1001", true},
+		{"openat:error=EINTR:when=40", false},
+		{"symlinkat,renameat,unlinkat,mkdirat,fchownat:error=EINTR:when=1", false},
+		{"fsync,fchmod,fchown:error=EINTR:when=1", false},
+		{"openat2:error=ENOSYS:when=4+", false}, // F10, midway
+		{"openat2:error=EPERM:when=4+", false},
+	} {
+		f.rewind()
+		for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+			code, said := f.inject(stage, tc.fault)
+			if (code != 0) != tc.fails {
+				t.Errorf("%s, %s: exit %d, %s", stage, tc.fault, code, said)
+			}
+			if tc.fails && !strings.Contains(said, "keeps changing") {
+				t.Errorf("%s, %s: %s", stage, tc.fault, said)
+			}
+		}
+		f.oracle(tc.fault)
+	}
+}
+
+// differing tells the lines that only one of two texts has.
+func differing(want, got string) string {
+	var out strings.Builder
+	for _, side := range []struct{ sign, in, other string }{{"-", want, got}, {"+", got, want}} {
+		for line := range strings.Lines(side.in) {
+			if !strings.Contains("\n"+side.other, "\n"+line) {
+				out.WriteString(side.sign + line)
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return "only in the order of lines:\n" + got
+	}
+	return out.String()
+}
