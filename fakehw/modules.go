@@ -100,6 +100,8 @@ func (b *builder) modules() {
 	if all["nvidia_drm"] != nil {
 		b.attr("/sys/module/nvidia_drm/parameters/modeset", "Y\n")
 	}
-	b.dir("/sys/module")
+	// Every kernel that can load firmware has it; empty, since nobody adds a folder
+	// to those that it searches (Documentation/driver-api/firmware/fw_search_path.rst).
+	b.file("/sys/module/firmware_class/parameters/path", "\n", 0o644)
 	b.attr("/proc/modules", list.String())
 }

@@ -67,6 +67,18 @@ func TestSpecsMadeTooEarly(t *testing.T) {
 	}
 }
 
+// A host on which all is well gives the generator nothing to complain of beside
+// files that are optional.
+func TestAHealthyServerIsNoReasonToWarn(t *testing.T) {
+	for _, name := range []string{"t4-server", "dgx-h100", "snap-t4"} {
+		for _, w := range generate(t, shared(t), Request{Model: profile(t, name)}).Warnings {
+			if w.Reason != nvidia.ReasonNotFound {
+				t.Errorf("%s: %s: %s", name, w.Reason, w)
+			}
+		}
+	}
+}
+
 // What lacks a node is withheld with its own refusal, through the child, the
 // cache and the reply; what is beside it is in the Spec.
 func TestDevicesWithoutTheirNodesAreWithheld(t *testing.T) {
