@@ -7,14 +7,12 @@ import (
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/image"
-	"gpurig/runner/specgen"
-	"gpurig/runner/target"
-	"gpurig/runner/target/sim"
 	"gpurig/scenarios"
 )
 
-// TestShippedScenariosPassOnSim runs every scenario that comes with the program.
-func TestShippedScenariosPassOnSim(t *testing.T) {
+// shipped returns every variant of the scenarios that come with the program.
+func shipped(t *testing.T) []scenarios.Variant {
+	t.Helper()
 	words := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
 	for _, m := range runner.AllReasons() {
 		words.Reasons = append(words.Reasons, string(m.Reason))
@@ -23,20 +21,12 @@ func TestShippedScenariosPassOnSim(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs := specgen.New(specgen.Options{})
-	t.Cleanup(func() {
-		if err := specs.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	machine, err := sim.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := runner.Run(t.Context(), runner.Options{Targets: []target.Target{machine}, Specs: specs, Hosts: runner.Profiles{}}, scenarios.ExpandAll(all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	return scenarios.ExpandAll(all)
+}
+
+// TestShippedScenariosPassOnSim runs every one of them.
+func TestShippedScenariosPassOnSim(t *testing.T) {
+	report, _ := shippedRun(t)
 	if !report.Complete || report.Totals.Pass == 0 {
 		t.Errorf("complete %v, totals %+v; want a complete run with passes", report.Complete, report.Totals)
 	}
