@@ -10,13 +10,17 @@ import (
 )
 
 // Profiles is the HostSource of the shipped host profiles, and of profile files
-// and recordings beside a scenario.
-type Profiles struct{}
+// and recordings beside a scenario. The zero value is ready.
+type Profiles struct {
+	// Instead has recordings, as file names, by the name of the host whose place
+	// they take.
+	Instead map[string]string
+}
 
 // Host is part of HostSource.
 func (p Profiles) Host(name, scenarioFile string) (host.Model, error) {
-	if isRecording(name) {
-		m, _, err := p.recorded(name, scenarioFile)
+	if file := p.recordingOf(name, scenarioFile); file != "" {
+		m, _, err := recorded(file)
 		return m, err
 	}
 	x, err := profiles.Load(beside(name, scenarioFile))
@@ -28,15 +32,27 @@ func (p Profiles) Host(name, scenarioFile string) (host.Model, error) {
 
 // Recording is part of RecordingSource.
 func (p Profiles) Recording(name, scenarioFile string) (string, error) {
-	if !isRecording(name) {
+	file := p.recordingOf(name, scenarioFile)
+	if file == "" {
 		return "", nil
 	}
-	_, text, err := p.recorded(name, scenarioFile)
+	_, text, err := recorded(file)
 	return text, err
 }
 
-func (Profiles) recorded(name, scenarioFile string) (host.Model, string, error) {
-	f, err := capture.ReadFile(beside(name, scenarioFile))
+// recordingOf returns the file of a host that is recorded; empty: it is not.
+func (p Profiles) recordingOf(name, scenarioFile string) string {
+	if file := p.Instead[name]; file != "" {
+		return file
+	}
+	if strings.HasSuffix(name, capture.Ext) {
+		return beside(name, scenarioFile)
+	}
+	return ""
+}
+
+func recorded(file string) (host.Model, string, error) {
+	f, err := capture.ReadFile(file)
 	if err != nil {
 		return host.Model{}, "", err
 	}
@@ -51,8 +67,6 @@ func (Profiles) recorded(name, scenarioFile string) (host.Model, string, error) 
 	model, err := m.Model()
 	return model, string(text), err
 }
-
-func isRecording(name string) bool { return strings.HasSuffix(name, capture.Ext) }
 
 // beside returns where the host file of a scenario is.
 func beside(name, scenarioFile string) string {

@@ -44,22 +44,38 @@ func Compare(a, b Machine) ([]Difference, error) {
 		return nil, fmt.Errorf("the second machine: %w", err)
 	}
 	c := &comparison{}
-	c.facts("system", systemFacts(x), systemFacts(y))
-	c.facts("driver", driverFacts(x), driverFacts(y))
-	c.facts("libraries", userspaceFacts(x), userspaceFacts(y))
+	c.software(x, y)
 	libs, links, files := fileThings(a, x)
 	libs2, links2, files2 := fileThings(b, y)
 	c.things("libraries", libs, libs2)
+	c.hardware(x, y)
+	c.things("links", links, links2)
+	c.things("files", files, files2)
+	return c.out, nil
+}
+
+// CompareModels is Compare without files.
+func CompareModels(x, y host.Model) []Difference {
+	c := &comparison{}
+	c.software(x, y)
+	c.hardware(x, y)
+	return c.out
+}
+
+func (c *comparison) software(x, y host.Model) {
+	c.facts("system", systemFacts(x), systemFacts(y))
+	c.facts("driver", driverFacts(x), driverFacts(y))
 	c.facts("tegra", tegraFacts(x), tegraFacts(y))
+	c.facts("libraries", userspaceFacts(x), userspaceFacts(y))
+}
+
+func (c *comparison) hardware(x, y host.Model) {
 	c.things("gpus", gpuThings(x), gpuThings(y))
 	c.things("mig", migThings(x), migThings(y))
 	c.things("nvswitches", functionThings(x.NVSwitches), functionThings(y.NVSwitches))
 	c.things("companions", functionThings(x.Companions), functionThings(y.Companions))
 	c.things("nodes", nodeThings(x), nodeThings(y))
 	c.things("majors", majorThings(x), majorThings(y))
-	c.things("links", links, links2)
-	c.things("files", files, files2)
-	return c.out, nil
 }
 
 // A comparison collects differences.

@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+
+	"gpurig/fakehw"
 )
 
 // filters keep of a file what has to do with GPUs, or is nobody's secret.
 var filters = map[string]func(c *collector, data []byte) []byte{
-	"/proc/cmdline":                       (*collector).cmdline,
-	"/proc/modules":                       (*collector).moduleList,
-	"/proc/driver/nvidia-caps/mig-minors": (*collector).migMinors,
+	"/proc/cmdline": (*collector).cmdline,
+	"/proc/modules": (*collector).moduleList,
+	migMinors:       (*collector).migMinors,
 }
 
 // harmless are parameters of the kernel's command line whose values are kept.
@@ -86,8 +88,10 @@ func (c *collector) moduleList(data []byte) []byte {
 	return []byte(out.String())
 }
 
+const migMinors = "/proc/driver/nvidia-caps/mig-minors"
+
 // migMinors keeps the lines of GPUs that are there: the driver lists all that
-// could ever be, in 110 KiB.
+// could ever be, in 110 KiB. Replay adds the others again.
 func (c *collector) migMinors(data []byte) []byte {
 	present := map[string]bool{}
 	for _, name := range c.list("/proc/driver/nvidia/capabilities") {
@@ -101,4 +105,21 @@ func (c *collector) migMinors(data []byte) []byte {
 		}
 	}
 	return []byte(out.String())
+}
+
+// allMinors adds to the recorded lines of mig-minors those of GPUs that were not
+// there, from the driver's fixed table: a GPU can get another minor.
+func allMinors(kept []byte) []byte {
+	out := bytes.Clone(kept)
+	known := map[string]bool{}
+	for line := range strings.Lines(string(kept)) {
+		top, _, _ := strings.Cut(line, "/")
+		known[top] = true
+	}
+	for line := range strings.Lines(string(fakehw.MIGMinors())) {
+		if top, _, below := strings.Cut(line, "/"); below && !known[top] {
+			out = append(out, line...)
+		}
+	}
+	return out
 }

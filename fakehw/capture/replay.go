@@ -110,6 +110,10 @@ func (k kit) file(t *tree.Tree, e hosts.Entry) error {
 	case hosts.Cache:
 		cache, perr := parseCache(e.Data)
 		data, err = cache.Marshal(), perr
+	case hosts.Regular:
+		if e.Path == migMinors {
+			data = allMinors(data)
+		}
 	}
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (c *collector) system() {
 	for _, p := range []string{
 		"/sys", "/proc", "/dev", "/etc", "/run", "/tmp", "/var", "/var/run", "/usr/bin", "/usr/sbin", "/usr/lib", "/etc/os-release",
 		"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console", "/dev/ptmx",
-		"/dev/pts", "/dev/shm", "/dev/mqueue",
+		"/dev/pts", "/dev/shm", "/dev/mqueue", "/run/udev/data",
 	} {
 		c.take(p)
 	}
@@ -57,6 +57,7 @@ func (c *collector) kernel() {
 // modules records the drivers of GPUs and what stands beside them.
 func (c *collector) modules() {
 	c.take("/sys/module")
+	c.take("/sys/module/firmware_class/parameters/path") // where else firmware is
 	for _, name := range c.list("/sys/module") {
 		m := "/sys/module/" + name
 		if _, linked := c.entries[m]; !linked && !gpuModule(name) {
@@ -68,10 +69,10 @@ func (c *collector) modules() {
 	}
 }
 
-// gpuModule reports whether a kernel module drives GPUs, shows them or passes
-// them on.
+// gpuModule reports whether a kernel module drives GPUs, shows them, passes them
+// on, or drives the network that they talk over (nvcdi's mode mofed).
 func gpuModule(name string) bool {
-	for _, prefix := range []string{"nvidia", "nvgpu", "nouveau", "nova", "amdgpu", "amdkfd", "radeon", "vfio", "iommufd", "mdev", "ast", "mgag200", "gdrdrv"} {
+	for _, prefix := range []string{"nvidia", "nvgpu", "nouveau", "nova", "amdgpu", "amdkfd", "radeon", "vfio", "iommufd", "mdev", "ast", "mgag200", "gdrdrv", "ib_", "mlx", "rdma_"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
@@ -116,7 +117,7 @@ func (c *collector) userspace(root string) {
 		"/lib/firmware/nvidia/[0-9]*.[0-9]*", "/lib/firmware/tegra*", "/run/current-system/firmware/nvidia/[0-9]*.[0-9]*", "/run/opengl-driver",
 		"/usr/share/nvidia", "/etc/OpenCL/vendors/nvidia.icd", "/etc/nvidia-container-runtime",
 		"/etc/modprobe.d/*nvidia*", "/etc/modprobe.d/*nouveau*", "/usr/lib/modprobe.d/*nvidia*",
-		"/etc/cdi/*", "/run/cdi/*", "/etc/nv_tegra_release",
+		"/etc/cdi/*", "/run/cdi/*", "/etc/nv_tegra_release", "/etc/cufile.json",
 		"/run/nvidia-persistenced", "/run/nvidia-fabricmanager", "/run/nvidia-imex", "/etc/nvidia-imex", "/tmp/nvidia-mps",
 	} {
 		c.whole(root + p)

@@ -32,7 +32,8 @@ func newScrubber(hostname string) *scrubber {
 		}
 	}
 	if len(hostname) >= 3 {
-		s.host = regexp.MustCompile(`(?i)(^|[^a-zA-Z0-9])` + regexp.QuoteMeta(hostname) + `($|[^a-zA-Z0-9])`)
+		// The device mapper writes each dash of a name as two.
+		s.host = regexp.MustCompile(`(?i)(^|[^a-zA-Z0-9])` + strings.ReplaceAll(regexp.QuoteMeta(hostname), "-", "--?") + `($|[^a-zA-Z0-9])`)
 	}
 	return s
 }

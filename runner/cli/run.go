@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,8 +67,11 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 	specs := specgen.New(specgen.Options{CacheDir: cacheDir()})
 	defer specs.Close()
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
+	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
+		fmt.Fprintf(s.Err, "note: %s stands for %s\n", printable(f.instead[h]), h)
+	}
 	started := time.Now()
-	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{}, Jobs: f.jobs,
+	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{Instead: f.instead}, Jobs: f.jobs,
 		Shard: shard, Timeout: f.timeout, Result: show.result}, variants)
 	if err != nil {
 		return errors.Join(err, closeTargets(targets))

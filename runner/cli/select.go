@@ -23,12 +23,14 @@ type selection struct {
 	label string
 	hosts []string
 	shard string
+	// instead has the recording that --host names, by the hosts it stands for.
+	instead map[string]string
 }
 
 func (x *selection) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&x.label, "label", "", "only scenarios whose labels fit, such as 'mig && !slow'")
-	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts")
+	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts; a recording (`NAME` ends in .txtar): those on hosts that it is a record of, run on it")
 	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
 }
 
@@ -43,7 +45,7 @@ func words() scenarios.Options {
 
 // variants returns the selected variants: of the files and folders in paths, or
 // of the shipped scenarios. Names of shipped scenarios will do as paths.
-func (x selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, error) {
+func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, error) {
 	var shard runner.Shard
 	if x.shard != "" {
 		s, err := runner.ParseShard(x.shard)
@@ -60,15 +62,24 @@ func (x selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, 
 	if err != nil {
 		return nil, shard, err
 	}
-	for _, h := range x.hosts {
+	names, recording, err := x.splitHosts()
+	if err != nil {
+		return nil, shard, err
+	}
+	for _, h := range names {
 		if !slices.Contains(profiles.Names(), h) {
 			return nil, shard, hint(fmt.Errorf("--host %q: no such host", h), "gpurig host list names the profiles that are shipped")
 		}
 	}
 	var out []scenarios.Variant
 	for _, v := range scenarios.ExpandAll(all) {
-		if fits(v.AllLabels()) && (len(x.hosts) == 0 || slices.Contains(x.hosts, v.Host)) {
+		if fits(v.AllLabels()) && (len(names) == 0 || slices.Contains(names, v.Host)) {
 			out = append(out, v)
+		}
+	}
+	if recording != "" {
+		if out, x.instead, err = onRecording(out, recording); err != nil {
+			return nil, shard, err
 		}
 	}
 	if len(out) == 0 {
