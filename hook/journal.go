@@ -46,10 +46,12 @@ type mountFile struct {
 }
 
 // An ownLink is a link of ours: the texts it may have (two while it is being
-// changed), and that of the image's own link before, nil for none.
+// changed), and that of the image's own link before, nil for none. SONAME says
+// that no hook file named it: it leads to a library that is beside it.
 type ownLink struct {
-	Texts []string `json:"texts"`
-	Was   *string  `json:"was,omitempty"`
+	Texts  []string `json:"texts"`
+	Was    *string  `json:"was,omitempty"`
+	SONAME bool     `json:"soname,omitempty"`
 }
 
 // A pathFile is a path file of musl's that we wrote: what it was, nil for
@@ -182,7 +184,7 @@ func (j *journal) addDirs(dirs []string) {
 
 // addLink notes that the link p shall have this text; was is the text of the
 // link that is there now, nil for none.
-func (j *journal) addLink(p, text string, was *string) {
+func (j *journal) addLink(p, text string, was *string, soname bool) {
 	l := j.Links[p]
 	if was != nil && !slices.Contains(l.Texts, *was) {
 		l.Was = was // the image's own, or what somebody made of ours
@@ -190,6 +192,7 @@ func (j *journal) addLink(p, text string, was *string) {
 	if !slices.Contains(l.Texts, text) {
 		l.Texts = append(l.Texts, text)
 	}
+	l.SONAME = soname
 	j.Links[p] = l
 }
 

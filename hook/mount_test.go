@@ -22,6 +22,10 @@ const insideEnv = "GPURIG_TEST_INSIDE"
 // requireEnv makes a failure of a skip: the job that owns the privileges sets it.
 const requireEnv = "GPURIG_REQUIRE_LXC"
 
+// thorough reports whether time is no matter.
+func thorough() bool { return os.Getenv(requireEnv) != "" }
+
+// skip leaves a test out because this machine cannot run it.
 func skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv(requireEnv) != "" {

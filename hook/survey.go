@@ -34,7 +34,7 @@ func (w *work) survey(s Stage) error {
 				continue // making the link will tell the error
 			}
 		}
-		w.surveyLink(l.Path, l.Target)
+		w.surveyLink(l.Path, l.Target, false)
 	}
 	if err := w.surveyLinker(); err != nil {
 		return err
@@ -67,14 +67,14 @@ func (w *work) surveyPoint(m hookspec.MountPoint) error {
 	return nil
 }
 
-func (w *work) surveyLink(p, text string) {
+func (w *work) surveyLink(p, text string, soname bool) {
 	w.journal.addDirs(w.root.Missing(path.Dir(p)))
 	now, err := w.root.Readlink(p)
 	switch {
 	case err != nil:
-		w.journal.addLink(p, text, nil)
+		w.journal.addLink(p, text, nil, soname)
 	case now != text:
-		w.journal.addLink(p, text, &now)
+		w.journal.addLink(p, text, &now, soname)
 	}
 }
 

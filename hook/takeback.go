@@ -100,20 +100,22 @@ func keeper(f hookspec.File) keeping {
 
 // keeps reports whether a link stays: the file wants it, or it is the SONAME link
 // of a library beside it, which the file wants mounted or the image itself has.
-func (w *work) keeps(k keeping, p, text string) bool {
+func (w *work) keeps(k keeping, p string, l ownLink) bool {
 	dir := path.Dir(p)
-	library := path.Join(dir, text)
-	switch {
-	case k.links[p]:
-		return true
-	case !slices.Contains(k.folders, dir):
-		return false
-	case k.points[library]:
-		return true
+	if k.links[p] || !l.SONAME || !slices.Contains(k.folders, dir) {
+		return k.links[p]
 	}
-	_, ours := w.journal.Points[library]
-	there, err := w.has(library)
-	return !ours && there && err == nil
+	for _, text := range l.Texts {
+		library := path.Join(dir, text)
+		if k.points[library] {
+			return true
+		}
+		_, ours := w.journal.Points[library]
+		if there, err := w.has(library); !ours && there && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *work) takePoint(p string) error {
@@ -154,7 +156,7 @@ func (w *work) ownLinksTo(point string) error {
 			continue
 		}
 		if text, err := w.root.Readlink(p); err == nil && text == name {
-			w.journal.addLink(p, name, nil)
+			w.journal.addLink(p, name, nil, true)
 		}
 	}
 	return nil
@@ -175,7 +177,7 @@ func (w *work) putBack(p, text string) error {
 func (w *work) takeLinks(k keeping) error {
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Links)) {
 		l := w.journal.Links[p]
-		if slices.ContainsFunc(l.Texts, func(text string) bool { return w.keeps(k, p, text) }) {
+		if w.keeps(k, p, l) {
 			continue
 		}
 		if err := w.next("remove %s", p); err != nil {

@@ -12,12 +12,19 @@ import (
 // maxSweep bounds how many names of one directory a sweep looks at.
 const maxSweep = 200_000
 
+// A judge says whether what a directory has under a name is ours to remove. An
+// error is neither yes nor no.
+type judge func(a *Root, dir int, name string) (bool, error)
+
 // RemoveLink removes the link p if its text is one of texts, and reports whether
 // it did. Anything else there is left alone.
 func (r *Root) RemoveLink(p string, texts ...string) (bool, error) {
-	return r.removeIf(p, 0, func(_ *Root, dir int, name string) bool {
+	return r.removeIf(p, 0, func(_ *Root, dir int, name string) (bool, error) {
 		old, err := readlinkat(dir, name)
-		return err == nil && slices.Contains(texts, old)
+		if err == unix.EINVAL { // no link
+			err = nil
+		}
+		return old != "" && slices.Contains(texts, old), err
 	})
 }
 
@@ -28,16 +35,16 @@ func (r *Root) RemoveEmpty(p string, isDir bool) (bool, error) {
 	if isDir {
 		flags = unix.AT_REMOVEDIR
 	}
-	return r.removeIf(p, flags, func(a *Root, dir int, name string) bool {
+	return r.removeIf(p, flags, func(a *Root, dir int, name string) (bool, error) {
 		fd, st, err := a.child(dir, name)
 		if err != nil {
-			return false
+			return false, err
 		}
 		defer unix.Close(fd)
 		if isDir {
-			return st.Mode&unix.S_IFMT == unix.S_IFDIR && isEmpty(fd)
+			return st.Mode&unix.S_IFMT == unix.S_IFDIR && isEmpty(fd), nil
 		}
-		return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0
+		return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0, nil
 	})
 }
 
@@ -50,31 +57,37 @@ func isEmpty(dir int) bool {
 	}
 	defer f.Close()
 	_, err = f.Readdirnames(1)
-	return errors.Is(err, io.EOF)
+	return err != nil
 }
 
 // RemoveFile removes the regular file p of at most limit bytes if same says so
 // of its contents, and reports whether it did.
 func (r *Root) RemoveFile(p string, limit int64, same func(data []byte) bool) (bool, error) {
-	return r.removeIf(p, 0, func(a *Root, dir int, name string) bool {
+	return r.removeIf(p, 0, func(a *Root, dir int, name string) (bool, error) {
 		fd, _, err := a.child(dir, name)
 		if err != nil {
-			return false
+			return false, err
 		}
 		defer unix.Close(fd)
 		f, st, err := openFD(fd)
+		if err == errNotRegular {
+			return false, nil
+		}
 		if err != nil {
-			return false
+			return false, err
 		}
 		defer f.Close()
 		data, err := readAll(f, p, st.Size, limit)
-		return err == nil && same(data)
+		if errors.Is(err, ErrLimit) {
+			return false, nil
+		}
+		return err == nil && same(data), cause(err)
 	})
 }
 
-// removeIf removes p if still says of it that it is ours. A path that leads
-// nowhere, or by now through a mount or a link loop, has nothing of ours.
-func (r *Root) removeIf(p string, flags int, still func(a *Root, dir int, name string) bool) (bool, error) {
+// removeIf removes p if ours says that it is. A path that leads nowhere, or by
+// now through a mount or a link loop, has nothing of ours.
+func (r *Root) removeIf(p string, flags int, ours judge) (bool, error) {
 	a, q, err := r.anchor(p)
 	if err != nil {
 		return false, nothing(err)
@@ -84,8 +97,9 @@ func (r *Root) removeIf(p string, flags int, still func(a *Root, dir int, name s
 		return false, nothing(explain("open", path.Dir(p), err))
 	}
 	defer unix.Close(dir)
-	if !still(a, dir, path.Base(q)) {
-		return false, nil
+	yes, err := ours(a, dir, path.Base(q))
+	if err != nil || !yes {
+		return false, nothing(explain("remove", p, err))
 	}
 	err = again(func() error { return unix.Unlinkat(dir, path.Base(q), flags) })
 	switch err {

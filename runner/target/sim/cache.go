@@ -16,23 +16,32 @@ func (h *hooked) writeCache(dirs []string) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range built.links {
-		// The hook only notes a SONAME link that it cannot make.
+	h.sonameLinks(built.links)
+	return h.write(cacheFile, built.data)
+}
+
+// sonameLinks makes links. The hook only notes one that it cannot make.
+func (h *hooked) sonameLinks(links []hookspec.Link) {
+	for _, l := range links {
 		if err := h.link(l); err != nil {
 			continue
 		}
 	}
-	return h.write(cacheFile, built.data)
 }
 
 func (h *hooked) buildCache(dirs []string) builtCache {
 	folders, _, _ := ldcache.Order(cacheView{h.s}, dirs)
 	built := ldcache.Build(cacheView{h.s}, folders)
-	built.Cache.Generator = "cdi-hook"
-	out := builtCache{data: built.Cache.Marshal()}
+	var out builtCache
 	for _, l := range ldcache.Within(cacheView{h.s}, built.Links, dirs) {
 		out.links = append(out.links, hookspec.Link{Path: path.Join(l.Real, l.Name), Target: l.Target})
 	}
+	if len(out.links) > 0 { // a link that led nowhere may lead to a library by now
+		h.sonameLinks(out.links)
+		built = ldcache.Build(cacheView{h.s}, folders)
+	}
+	built.Cache.Generator = "cdi-hook"
+	out.data = built.Cache.Marshal()
 	return out
 }
 
