@@ -40,7 +40,8 @@ func ctkArgs(m host.Model, format string) []string {
 // BenchmarkGenerateProcess is "gpurig cdi generate --host" against "nvidia-ctk
 // cdi generate" on the same host, whole processes. nvidia-ctk finds its host
 // ready. gpurig has to make it, "first", unless it has the Spec from a run
-// before, "again".
+// before, "again". In "same" it finds the same files ready, as on a machine of
+// its own.
 func BenchmarkGenerateProcess(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "a100-mig-uniform", "t4-server", "jetson-agx-orin"} {
 		m := profile(b, name)
@@ -60,6 +61,11 @@ func BenchmarkGenerateProcess(b *testing.B) {
 				output(b, cmd)
 			}
 		}
+		own := newChroot(b, m, program)
+		same := func(b *testing.B) func() {
+			return func() { output(b, own.command(b, "cdi", "generate", "--quiet")) }
+		}
+		b.Run(name+"/same", func(b *testing.B) { turns(b, same(b), theirs(b)) })
 		b.Run(name+"/first", func(b *testing.B) { turns(b, gpurig(b, false), theirs(b)) })
 		b.Run(name+"/again", func(b *testing.B) { turns(b, gpurig(b, true), theirs(b)) })
 	}
