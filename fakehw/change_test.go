@@ -127,7 +127,7 @@ var changes = []change{
 			wantNode(t, after, "/dev/nvidia-caps/nvidia-cap1", "235:1")
 		}},
 	{"cut anew", "a100-mig-2g-3g", func(m host.Model) (host.Model, error) {
-		return fakehw.WithMIG(m, 0, []string{"3g.20gb/1c/2c", "1g.5gb"}, false)
+		return fakehw.WithMIG(m, 0, []string{"3g.20gb:0/1c/2c", "1g.5gb:4"}, false)
 	},
 		func(t *testing.T, before, after host.Model) {
 			// 3 + 9·i for GPU 0; gi1 is the first half, gi11 slice 4.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,12 +33,16 @@ func (e *GeometryError) Error() string {
 	return fmt.Sprintf("MIG geometry [%s] on %s: %s; what fits: %s", strings.Join(e.Want, ", "), e.Product, e.Why, fits)
 }
 
-// Place finds a place for each of the named profiles, in the order given, or
-// says why there is none. A name may carry a fixed place, as nvidia-smi mig
-// -cgi takes it ("3g.20gb:4"), and compute instances ("3g.20gb/1c/2c").
+// Place finds a place for each of the named profiles, or says why there is none.
+// A name may carry a fixed place, as nvidia-smi mig -cgi takes it
+// ("3g.20gb:4"), and compute instances ("3g.20gb/1c/2c").
 //
-// The first combination in order of the products' starts is taken, so the same
-// list always gives the same instances. The error is a *GeometryError.
+// One after the other gets the first free place that the driver would try. Where
+// that leaves no room for a later one, other places are tried for the earlier
+// ones, which the driver does not do: nvidia-smi mig -cgi then wants another
+// order of the same list. Instances come back in the order of their ids, which
+// is the order of MIG device indexes, or, where the list fixes every place, in
+// the order of the list. The error is a *GeometryError.
 func (p Product) Place(names []string) ([]Placement, error) {
 	bad := func(why string, fits []string) ([]Placement, error) {
 		return nil, &GeometryError{Product: p.Name, Want: names, Why: why, Fits: fits}
@@ -61,7 +66,26 @@ func (p Product) Place(names []string) ([]Placement, error) {
 	if out == nil {
 		return bad(fmt.Sprintf("no room for %s beside [%s]", names[best], strings.Join(names[:best], ", ")), p.room(wants[:best]))
 	}
+	if slices.ContainsFunc(wants, func(w want) bool { return w.start < 0 }) {
+		slices.SortFunc(out, func(a, b Placement) int { return cmp.Compare(a.ID, b.ID) })
+	}
 	return out, nil
+}
+
+// tries returns the starts of m in the order in which the driver tries them. On
+// a GPU of eight memory slices it begins with the upper half, where there are
+// three compute slices and not four: on an empty one 3g.20gb is put at 4, seven
+// times 1g.5gb at 6, 4, 5, 0, 1, 2 and 3, three times 2g.10gb at 4, 0 and 2
+// (MIG user guide, creating GPU instances and instance geometry; published
+// captures of A100 80GB and H100 agree). A 1g with double memory is put at 4;
+// where the next one goes is unverified. GPUs of four slices are filled from 0 on
+// (a published capture of an A30).
+func (p Product) tries(m MIGProfile) []int {
+	if p.Slices != 8 {
+		return m.Starts
+	}
+	order := map[int][]int{1: {6, 4, 5, 0, 1, 2, 3}, 2: {4, 6, 0, 2}, 4: {4, 0}, 8: {0}}[m.Size]
+	return slices.DeleteFunc(order, func(start int) bool { return !slices.Contains(m.Starts, start) })
 }
 
 // A want is one parsed entry of a geometry.
@@ -133,7 +157,7 @@ func (p Product) search(wants []want, done []Placement, best *int, dead map[dead
 		return nil
 	}
 	w := wants[len(done)]
-	for _, start := range w.profile.Starts {
+	for _, start := range p.tries(w.profile) {
 		if w.start >= 0 && start != w.start || !p.free(w.profile, start, done) {
 			continue
 		}
