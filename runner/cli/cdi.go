@@ -107,6 +107,9 @@ func newCDIList(s Streams) *cobra.Command {
 				return err
 			}
 			defer closeIt()
+			if err := m.know(); err != nil {
+				return err
+			}
 			maker, _ := m.maker(s.Err)
 			sources, said, err := maker.All(cmd.Context())
 			warnings(s.Err, said)

@@ -24,8 +24,10 @@ import (
 // A machine is what --host names: a fake host, or the one we run on.
 type machine struct {
 	name  string
-	model host.Model
+	model host.Model // of this machine: not known before know is called
 	root  host.Root
+	// discover finds the model of this machine.
+	discover func() (host.Model, error)
 	// spec makes the CDI Spec of NVIDIA's devices.
 	spec func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error)
 }
@@ -94,15 +96,21 @@ func openReal() (machine, func(), error) {
 		return machine{}, nil, broken(err)
 	}
 	lib := nvml.New()
-	model, err := host.Discover(root, discoverable(lib))
-	if err != nil {
-		root.Close()
-		return machine{}, nil, fmt.Errorf("this machine: %w", err)
-	}
+	discover := func() (host.Model, error) { return host.Discover(root, discoverable(lib)) }
 	spec := func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 		return nvidia.Generate(ctx, root, lib, o)
 	}
-	return machine{name: "this machine", model: model, root: root, spec: spec}, func() { root.Close() }, nil
+	return machine{name: "this machine", discover: discover, root: root, spec: spec}, func() { root.Close() }, nil
+}
+
+// know finds out what this machine has. Making its Spec takes no model.
+func (m *machine) know() (err error) {
+	if m.discover != nil {
+		if m.model, err = m.discover(); err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+	}
+	return nil
 }
 
 // discoverable is the library as Discover reads it; nil when it does not start,

@@ -126,6 +126,9 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 		return translation{}, err
 	}
 	defer closeIt()
+	if err := m.know(); err != nil {
+		return translation{}, err
+	}
 	edits, owner, err := f.edits(ctx, s, m)
 	if err != nil {
 		return translation{}, err
