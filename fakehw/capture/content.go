@@ -187,9 +187,9 @@ func (c *collector) caches() {
 	}
 }
 
-// has reports whether what p leads to was recorded.
+// has reports whether p was recorded, be it a link that leads nowhere.
 func (c *collector) has(p string) bool {
-	real, err := host.Resolve(c.r, p)
+	real, err := host.ResolveDir(c.r, p)
 	_, ok := c.entries[real]
 	return err == nil && ok
 }

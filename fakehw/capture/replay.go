@@ -99,6 +99,9 @@ func (k kit) put(t *tree.Tree, e hosts.Entry) error {
 	return err
 }
 
+// notKept stands for the content of a file of which only the size was recorded.
+const notKept = "gpurig: the content of this file was not recorded\n"
+
 func (k kit) file(t *tree.Tree, e hosts.Entry) error {
 	data := e.Data
 	var err error
@@ -110,6 +113,8 @@ func (k kit) file(t *tree.Tree, e hosts.Entry) error {
 	case hosts.Cache:
 		cache, perr := parseCache(e.Data)
 		data, err = cache.Marshal(), perr
+	case hosts.Bytes:
+		data = []byte(notKept)[:min(int64(len(notKept)), e.Size)]
 	case hosts.Regular:
 		if e.Path == migMinors {
 			data = allMinors(data)
@@ -126,7 +131,7 @@ func (k kit) file(t *tree.Tree, e hosts.Entry) error {
 		if err != nil {
 			return err
 		}
-		x.Size = e.Size // of a content that nobody kept
+		x.Size = e.Size
 	}
 	return nil
 }

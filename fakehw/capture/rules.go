@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"gpurig/core/host"
+	"gpurig/fixtures/hosts"
 )
 
 // all records everything that matters, and nothing of the rest.
@@ -22,8 +23,21 @@ func (c *collector) all() {
 			c.userspace(root)
 		}
 	}
+	c.store()
 	c.listed()
 	c.caches()
+}
+
+// store records what stands beside the real libcuda where links lead to it, as
+// on NixOS: generators look there for the rest of the driver.
+func (c *collector) store() {
+	for p, e := range c.snapshot("/") {
+		if e.Kind == hosts.Library && strings.HasPrefix(path.Base(p), "libcuda.so") {
+			for _, name := range driverFiles {
+				c.whole(escape(path.Dir(p)) + "/" + name)
+			}
+		}
+	}
 }
 
 // driverRoots are where a driver's files may be rooted; see host.Discover.
