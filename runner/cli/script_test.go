@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -23,6 +24,11 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
+		Setup: func(e *testscript.Env) error {
+			recordings, err := filepath.Abs("../../fixtures/hosts")
+			e.Setenv("RECORDINGS", recordings)
+			return err
+		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "fakeroot" { // this machine allows a fake root directory
 				return false, fmt.Errorf("unknown condition %q", cond)
