@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -187,6 +188,34 @@ func WithMajors(m host.Model, majors map[string]uint32) (host.Model, error) {
 		if to, ok := moved[n.Num.Major]; ok && n.Type == device.Char {
 			out.Nodes[i].Num.Major = to
 		}
+	}
+	normalize(&out)
+	return out, nil
+}
+
+// WithDrivers returns m with more lines in /proc/devices: character drivers that
+// register a major of their own, whether or not they have a node already.
+func WithDrivers(m host.Model, majors map[string]uint32) (host.Model, error) {
+	out := m.Clone()
+	for _, name := range slices.Sorted(maps.Keys(majors)) {
+		number := majors[name]
+		change := fmt.Sprintf("driver %s with major %d", name, number)
+		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			return host.Model{}, impossible(change, "the name of a driver is one word")
+		}
+		if number == 0 || number > device.MaxMajor {
+			return host.Model{}, impossible(change, "a major is 1 to %d", device.MaxMajor)
+		}
+		for _, x := range slices.Concat(out.Majors, standardMajors) {
+			switch {
+			case x.Type != device.Char:
+			case x.Name == name:
+				return host.Model{}, impossible(change, "it is registered with %d", x.Major)
+			case x.Major == number:
+				return host.Model{}, impossible(change, "%s has that number", x.Name)
+			}
+		}
+		addMajor(&out, name, number)
 	}
 	normalize(&out)
 	return out, nil

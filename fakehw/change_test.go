@@ -147,6 +147,18 @@ var changes = []change{
 				t.Errorf("MIG devices %v; want %v", names, want)
 			}
 		}},
+	{"a driver beside NVIDIA's", "t4-server", func(m host.Model) (host.Model, error) {
+		m, err := fakehw.WithDrivers(m, map[string]uint32{"gdrdrv": 241})
+		if err != nil {
+			return m, err
+		}
+		return fakehw.WithNode(m, device.Node{Path: "/dev/gdrdrv", Type: device.Char, Num: device.Num{Major: 241}, Mode: 0o666})
+	},
+		func(t *testing.T, before, after host.Model) {
+			if major(after, "gdrdrv") != 241 || len(after.Majors) != len(before.Majors)+1 {
+				t.Errorf("majors %v; want those of before and gdrdrv", after.Majors)
+			}
+		}},
 	{"MIG off", "a100-mig-mixed", func(m host.Model) (host.Model, error) { return fakehw.WithMIG(m, 0, nil, true) },
 		func(t *testing.T, before, after host.Model) {
 			if g := after.NVIDIAGPUs(); g[0].MIG != nil || g[2].MIG == nil {
@@ -250,6 +262,15 @@ func TestImpossibleChanges(t *testing.T) {
 		{"a name that is not there", "a100-mig-2g-3g", func(m host.Model) (host.Model, error) {
 			return fakehw.WithMajors(m, map[string]uint32{"nvidia-cap": 300})
 		}, fakehw.ErrImpossible, "0 lines of that name"},
+		{"a driver that is there", "t4-server", func(m host.Model) (host.Model, error) {
+			return fakehw.WithDrivers(m, map[string]uint32{"nvidia-uvm": 300})
+		}, fakehw.ErrImpossible, "it is registered"},
+		{"a driver with a number that every machine uses", "t4-server", func(m host.Model) (host.Model, error) {
+			return fakehw.WithDrivers(m, map[string]uint32{"gdrdrv": 136})
+		}, fakehw.ErrImpossible, "pts has that number"},
+		{"a driver of two words", "t4-server", func(m host.Model) (host.Model, error) {
+			return fakehw.WithDrivers(m, map[string]uint32{"gdr drv": 241})
+		}, fakehw.ErrImpossible, "one word"},
 		{"a branch that never was", "t4-server", func(m host.Model) (host.Model, error) { return fakehw.WithDriver(m, "900") }, catalog.ErrUnknown, "535.113.01"},
 		{"libraries of nothing", "no-driver", func(m host.Model) (host.Model, error) { return fakehw.WithUserspace(m, "550") }, fakehw.ErrImpossible, "no user-space driver"},
 		{"a node outside /dev", "no-gpu", func(m host.Model) (host.Model, error) { return fakehw.WithNode(m, device.Node{Path: "/dev/../etc/x"}) }, fakehw.ErrImpossible, "below /dev"},

@@ -48,6 +48,8 @@ func applyModel(m host.Model, c scenarios.Change) (host.Model, error) {
 		return fakehw.Unloaded(m), nil
 	case c.Majors != nil:
 		return fakehw.WithMajors(m, c.Majors)
+	case c.Drivers != nil:
+		return fakehw.WithDrivers(m, c.Drivers)
 	case c.MIG != nil:
 		return fakehw.WithMIG(m, c.MIG.GPU, c.MIG.Profiles, c.MIG.Off)
 	case c.RemoveGPU != nil:

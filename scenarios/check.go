@@ -46,7 +46,9 @@ func check(d *decoder, s *Scenario, opts Options) {
 	c.host(s.Host, root.at("host"), true)
 	c.driver(s.Driver, root.at("driver"))
 	c.labels(root)
-	c.wordAt(s.Bug, root.at("bug"))
+	if s.Bug != "" && !bugForm.MatchString(s.Bug) {
+		c.at(root.at("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
+	}
 	c.oneOf(s.Targets, Targets, root.at("targets"))
 	c.matrix(root.at("matrix"))
 	c.files(s.Specs, root.at("specs"))
@@ -258,6 +260,15 @@ func (c *checker) change(ch *Change, w where) {
 	for name, major := range ch.Majors {
 		if major == 0 || major > 4095 {
 			c.at(w.at("majors").at(name), "", "major %d: want 1 to 4095", major)
+		}
+	}
+	for name, major := range ch.Drivers {
+		at := w.at("drivers").at(name)
+		if major == 0 || major > 4095 {
+			c.at(at, "", "major %d: want 1 to 4095", major)
+		}
+		if !driverName.MatchString(name) {
+			c.at(at, "", "driver %q: want one word, as in /proc/devices", name)
 		}
 	}
 	if m := ch.MIG; m != nil {

@@ -69,6 +69,7 @@ type Change struct {
 	DriverUser  string            `yaml:"driver-user,omitempty" json:"driver-user,omitempty"` // user space only: a half-finished upgrade
 	Unload      bool              `yaml:"unload,omitempty" json:"unload,omitempty"`           // the NVIDIA modules are gone, nodes too
 	Majors      map[string]uint32 `yaml:"majors,omitempty" json:"majors,omitempty"`           // new dynamic majors, nodes follow: {nvidia-uvm: 511}
+	Drivers     map[string]uint32 `yaml:"drivers,omitempty" json:"drivers,omitempty"`         // character drivers that register: {gdrdrv: 241}
 	MIG         *MIGChange        `yaml:"mig,omitempty" json:"mig,omitempty"`                 // re-partition
 	RemoveNodes []string          `yaml:"remove-nodes,omitempty" json:"remove-nodes,omitempty"`
 	Nodes       []NodeChange      `yaml:"nodes,omitempty" json:"nodes,omitempty"`           // owner, mode or number of nodes

@@ -18,6 +18,8 @@ var (
 	// A library's version is the end of its file name: 550.163.01, 1.1 on Tegra.
 	versionForm = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$`)
 	wordForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	bugForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	driverName  = regexp.MustCompile(`^[!-~]{1,63}$`) // a name in /proc/devices
 	modeForm    = regexp.MustCompile(`^0?[0-7]{3}$`)
 )
 
