@@ -25,7 +25,7 @@ func instance(uuidOfGPU string, p catalog.Placement, next int) host.GPUInstance 
 	for c, name := range names {
 		gi.Compute = append(gi.Compute, host.ComputeInstance{
 			ID: c, Profile: name, Index: next + c,
-			UUID: "MIG-" + uuid(5, uuidOfGPU, " ", p.Start, ":", p.Profile.Size, " ", p.Profile.Name, " ", c, " ", name),
+			UUID: migUUID(uuidOfGPU, p.Start, p.Profile.Size, p.Profile.Name, c, name),
 		})
 	}
 	return gi

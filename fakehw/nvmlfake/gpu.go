@@ -107,7 +107,8 @@ func (g *gpu) GetCudaComputeCapability() (int, int, nvml.Return) {
 
 func (g *gpu) GetPersistenceMode() (nvml.EnableState, nvml.Return) {
 	mode := nvml.FEATURE_DISABLED
-	if g.lib.model.Userspace.Persist {
+	on, set := g.lib.opts.Persistence[g.Index]
+	if on || !set && g.lib.model.Userspace.Persist {
 		mode = nvml.FEATURE_ENABLED
 	}
 	return answer(g.check("DeviceGetPersistenceMode"), g.PCI != nil, nvml.EnableState(mode))

@@ -43,6 +43,9 @@ type Options struct {
 	// PendingMIG lists GPUs, by NVML index, whose MIG mode changes with the next
 	// reset.
 	PendingMIG []int `json:"pendingMIG,omitempty"`
+	// Persistence has the persistence modes that were set, by NVML index. Other
+	// GPUs have theirs from the daemon of the model.
+	Persistence map[int]bool `json:"persistence,omitempty"`
 }
 
 // ErrUnknownCall marks a key of Options.Fail that names no call.

@@ -24,7 +24,7 @@ func State(m host.Model) []byte { return StateWith(m, nvmlfake.Options{}) }
 func StateWith(m host.Model, opts nvmlfake.Options) []byte {
 	w := &state{}
 	w.line("gpurig-nvml 1")
-	lib := nvmlfake.New(m, nvmlfake.Options{OldMIGNames: opts.OldMIGNames, PendingMIG: opts.PendingMIG})
+	lib := nvmlfake.New(m, nvmlfake.Options{OldMIGNames: opts.OldMIGNames, PendingMIG: opts.PendingMIG, Persistence: opts.Persistence})
 	r := lib.Init()
 	w.line("init %d", r)
 	for _, call := range slices.Sorted(maps.Keys(opts.Fail)) {

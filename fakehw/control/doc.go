@@ -1,0 +1,38 @@
+// Package control is how programs inside a fake machine ask its host to change:
+// what nvidia-smi and NVML ask NVIDIA's kernel driver for by ioctl on a real one.
+//
+// The channel is a stream socket. A request is one line, and so is its reply:
+//
+//	mig-mode GPU 0|1                          ok CURRENT PENDING ACTIVATION
+//	create-gi GPU PROFILE [START]             ok GI START SIZE
+//	create-ci GPU GI PROFILE|default          ok CI
+//	destroy-gi GPU GI                         ok
+//	destroy-ci GPU GI CI                      ok
+//	reset GPU                                 ok
+//	persistence GPU 0|1                       ok
+//	sriov BDF N                               ok
+//
+// or "error CODE TEXT", where CODE is what the NVML call returns. GPU is an NVML
+// index or a PCI address; PROFILE is the number that nvidia-smi mig -lgip or
+// -lcip prints; START is a memory slice; GI and CI are instance ids. ACTIVATION
+// is the code that nvmlDeviceSetMigMode gives back besides its own. Whoever
+// replies "ok" has carried out the change before: the next look at any file of
+// the machine shows it.
+//
+// Apply says what the driver would do. It is a function of values: keeping the
+// state, writing it to the machine's files, and what holds nodes open are for
+// the live host that serves.
+//
+// References: https://docs.nvidia.com/deploy/nvml-api (Multi Instance GPU
+// Management), https://docs.nvidia.com/datacenter/tesla/mig-user-guide
+package control
+
+// Path is the socket inside a fake machine. A program that is not set-user-id
+// may name another in the environment, Env.
+const (
+	Path = "/run/gpurig/control"
+	Env  = "GPURIG_CONTROL"
+)
+
+// MaxLine is the longest request or reply, its newline included, in bytes.
+const MaxLine = 256

@@ -1,0 +1,144 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/fakehw/control"
+)
+
+// A live host as small as can be: a State behind a lock.
+type live struct {
+	mu    sync.Mutex
+	state control.State
+	last  control.Caller
+}
+
+func (l *live) Control(_ context.Context, c control.Command, from control.Caller) control.Reply {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = from
+	next, r := control.Apply(l.state, c, control.Conditions{Caller: from})
+	l.state = next
+	return r
+}
+
+// serve runs a server until the test ends and returns its socket.
+func serve(t *testing.T, h control.Handler) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "control") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- control.Serve(ctx, l, h) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Serve() = %v", err)
+		}
+		os.RemoveAll(dir)
+	})
+	return path
+}
+
+func TestTwoClientsAtOnceNeverShareASlice(t *testing.T) {
+	h := &live{state: control.State{Model: profile(t, "a100-mig-empty")}}
+	path := serve(t, h)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	got := map[string]int{}
+	for range 2 {
+		all.Go(func() {
+			for range 4 {
+				r, err := control.Do(t.Context(), path, control.Command{Verb: control.CreateGI, GPU: control.ByIndex(0), Profile: 19, Start: control.Any})
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				got[r.String()[:4]]++
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if n := len(h.state.Model.NVIDIAGPUs()[0].MIG.Instances); n != 7 || got["erro"] != 1 {
+		t.Errorf("%d instances and %v, want 7 and one refusal", n, got)
+	}
+	if h.last.UID != 0 || h.last.PID != os.Getpid() {
+		t.Errorf("the caller was %+v, want root of the machine, by its process", h.last)
+	}
+}
+
+// What is no request is refused in words and ends its connection alone (B22).
+func TestABadLineIsRefused(t *testing.T) {
+	path := serve(t, control.HandlerFunc(func(context.Context, control.Command, control.Caller) control.Reply { return control.OK(1) }))
+	for _, tc := range []struct{ name, send, want string }{
+		{"two requests", "reset 0\nreset 1\n", "ok 1\nok 1\n"},
+		{"no request", "shutdown 0\nreset 0\n", "error 2 control line \"shutdown 0\": unknown verb \"shutdown\"\n"},
+		{"a line without its end", "reset 0", "error 2 the line has no end\n"},
+		{"a line too long", strings.Repeat("x", 4*control.MaxLine), "error 2 the line is longer than 256 bytes\n"},
+		{"a line with a NUL", "reset 0\x00\n", "error 2 control line \"reset 0\\x00\": GPU \"0\\x00\" is neither an index nor a PCI address\n"},
+		{"nothing", "", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conn, err := net.Dial("unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			fmt.Fprint(conn, tc.send)
+			conn.(*net.UnixConn).CloseWrite()
+			var got strings.Builder
+			buf := make([]byte, 4096)
+			for {
+				n, err := conn.Read(buf)
+				got.Write(buf[:n])
+				if err != nil {
+					break
+				}
+			}
+			if got.String() != tc.want {
+				t.Errorf("%q is answered %q, want %q", tc.send, got.String(), tc.want)
+			}
+		})
+	}
+}
+
+// Serve ends with its context, whatever its clients do.
+func TestServeEndsWithItsContext(t *testing.T) {
+	path := serve(t, control.HandlerFunc(func(ctx context.Context, _ control.Command, _ control.Caller) control.Reply {
+		<-ctx.Done()
+		return control.Refuse(nvml.ERROR_TIMEOUT, "the host ended")
+	}))
+	for range 3 {
+		conn, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "reset 0\n")
+	}
+}
+
+func TestDoSaysThatThereIsNoHost(t *testing.T) {
+	_, err := control.Do(t.Context(), filepath.Join(t.TempDir(), "none"), control.Command{Verb: control.Reset})
+	if !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), `control "reset 0"`) {
+		t.Errorf("Do() = %v", err)
+	}
+}
