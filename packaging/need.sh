@@ -13,6 +13,7 @@ for p in $programs; do
 	command -v "$p" >/dev/null 2>&1 || missing="$missing $p"
 done
 [ -x /bin/busybox ] || missing="$missing busybox"
+[ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ] || missing="$missing musl"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then

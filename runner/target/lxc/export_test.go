@@ -2,6 +2,7 @@ package lxc
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -36,4 +37,16 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return c.world.keep.output(ctx, strings.NewReader("{}"), program,
 			"-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
 	}, nil
+}
+
+// Enter runs a program of the running container's root in the container's mount
+// namespace, and returns its standard output and error.
+func Enter(ctx context.Context, c target.Container, program string, args ...string) (string, error) {
+	in := c.(*Container)
+	pid := fmt.Sprint(in.run.pid)
+	args = append([]string{"--target", pid, "--mount", "--root", "--wd=/", "--", program}, args...)
+	cmd := exec.CommandContext(ctx, in.world.keep.nsenter, args...)
+	cmd.Env = []string{}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }

@@ -70,15 +70,11 @@ type rig struct {
 // none. GPURIG_REQUIRE_LXC turns the skip into a failure.
 func requireLXC(t testing.TB, cgroup string) rig {
 	t.Helper()
-	skip := t.Skipf
-	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
-		skip = t.Fatalf
-	}
 	if os.Geteuid() != 0 {
-		skip("target lxc: needs root")
+		cannot(t, "target lxc: needs root")
 	}
 	if _, err := exec.LookPath("lxc-start"); err != nil {
-		skip("target lxc: %v", err)
+		cannot(t, "target lxc: %v", err)
 	}
 	dir := programsDir(t)
 	images := image.NewSet(nil)
@@ -89,9 +85,19 @@ func requireLXC(t testing.TB, cgroup string) rig {
 		}
 	})
 	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: cgroup}); err != nil {
-		skip("%v", err)
+		cannot(t, "%v", err)
 	}
 	return rig{l, images}
+}
+
+// cannot skips a test that this machine cannot run, or fails it where the machine
+// was to be able to.
+func cannot(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
 }
 
 // The simulation is right only if it agrees with liblxc: every story, told by
