@@ -1,0 +1,58 @@
+// Package cudalib is libcuda.so.1 of a fake host: a small C library of ours,
+// compiled where it is needed, that programs which nobody here wrote load in place
+// of NVIDIA's.
+//
+// It finds the devices that the host's state names and whose nodes may be opened,
+// and fails as the real library fails when they may not. Kernels come as PTX text
+// and run on the CPU: csrc/parse.c and what it calls turn the text into code,
+// csrc/exec.c and its neighbours interpret it. An instruction outside the subset is
+// CUDA_ERROR_NOT_SUPPORTED when its kernel is launched, with its name in the log;
+// what is no PTX at all is CUDA_ERROR_INVALID_PTX. Every function of the driver API
+// exists; what is not modelled returns CUDA_ERROR_NOT_SUPPORTED and says so in the
+// log.
+//
+// The host's state is the file of package nvmllib. Build compiles the library.
+// Putting it and the file in their places is for whoever makes the machine.
+package cudalib
+
+import (
+	"context"
+	"embed"
+
+	"gpurig/fakehw/clib"
+	"gpurig/fakehw/nvmllib"
+)
+
+// SONAME is the library's name to the loader. A file name that ends in a driver's
+// version, libcuda.so.550.163.01, makes the library one of that driver: cuInit is
+// then CUDA_ERROR_SYSTEM_DRIVER_MISMATCH beside another kernel module.
+const SONAME = "libcuda.so.1"
+
+// What a program that is not set-user-id may set in the environment, besides the
+// state's nvmllib.StateEnv and what the real library reads.
+const (
+	LogEnv   = "GPURIG_CUDA_LOG"   // file for the log, or "stderr"; unset: only what is not supported, to stderr
+	StepsEnv = "GPURIG_CUDA_STEPS" // most instructions of one launch; unset: no limit, as on the chip
+	RootEnv  = "GPURIG_DEV_ROOT"   // for tests: put before /dev and /proc, where files stand for nodes
+)
+
+//go:generate go run ./internal/gen internal/gen/names.txt csrc csrc/stubs.c
+
+//go:embed csrc/*.c csrc/*.h
+var sources embed.FS
+
+// Build compiles the library, once per content, and returns its path; see
+// clib.Library. An empty dir is gpurig/cuda in the user's cache folder. Without a C
+// compiler the error is a clib.ErrNoCompiler.
+func Build(ctx context.Context, dir string) (string, error) { return library().Build(ctx, dir) }
+
+func library() clib.Library {
+	return clib.Library{
+		SONAME:  SONAME,
+		Cache:   "cuda",
+		Sources: []clib.Sources{{FS: sources, Pattern: "csrc/*"}, nvmllib.Reader()},
+		// Each operation rounds once, in the direction that is set.
+		Flags: []string{"-ffp-contract=off", "-frounding-math"},
+		Libs:  []string{"-lm"},
+	}
+}
