@@ -55,12 +55,14 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 	return sorted(all, problems)
 }
 
-// LoadFS reads every scenario in fsys.
-func LoadFS(fsys fs.FS, opts Options) ([]Scenario, error) {
+// LoadFS reads the scenarios in fsys that names mean, each a scenario or a
+// folder; every one where no name is given. Others are not opened, so what is
+// wrong in them does not matter.
+func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 	var all []Scenario
 	var problems Problems
 	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || path.Ext(p) != ext {
+		if err != nil || e.IsDir() || path.Ext(p) != ext || !isNamed(strings.TrimSuffix(p, ext), names) {
 			return err
 		}
 		data, err := fs.ReadFile(fsys, p)
@@ -76,6 +78,28 @@ func LoadFS(fsys fs.FS, opts Options) ([]Scenario, error) {
 		problems = append(problems, &Problem{File: "scenarios", Msg: reasonOf(err)})
 	}
 	return sorted(all, problems)
+}
+
+// isNamed reports whether one of names is this scenario or a folder above it.
+func isNamed(name string, names []string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool {
+		return name == strings.TrimSuffix(n, ext) || strings.HasPrefix(name, strings.TrimSuffix(n, "/")+"/")
+	})
+}
+
+// Has reports whether fsys has a scenario that name means, see LoadFS. It reads
+// directories alone.
+func Has(fsys fs.FS, name string) bool {
+	found := false
+	// What cannot be walked is reported by whoever loads it.
+	_ = fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && path.Ext(p) == ext && isNamed(strings.TrimSuffix(p, ext), []string{name}) {
+			found = true
+			return fs.SkipAll
+		}
+		return err
+	})
+	return found
 }
 
 const ext = ".yaml"

@@ -180,6 +180,42 @@ func TestLoadReportsAllFilesAtOnce(t *testing.T) {
 	}
 }
 
+// A mistake in one scenario is nothing to those that are not asked for.
+func TestLoadFSReadsWhatIsNamedAlone(t *testing.T) {
+	const ok = good + "expect: {c1: {running: true}}\n"
+	fsys := fstest.MapFS{
+		"dgpu/a.yaml": {Data: []byte(ok)}, "dgpu/b.yaml": {Data: []byte(ok)},
+		"dgpu-two/a.yaml": {Data: []byte(ok)}, "mig/bad.yaml": {Data: []byte("host: [")},
+	}
+	for _, tc := range []struct {
+		ask  []string
+		want string // empty: an error
+	}{
+		{nil, ""},
+		{[]string{"mig/bad"}, ""},
+		{[]string{"dgpu/a", "mig"}, ""},
+		{[]string{"dgpu/a"}, "dgpu/a"},
+		{[]string{"dgpu/a.yaml"}, "dgpu/a"},
+		{[]string{"dgpu"}, "dgpu/a dgpu/b"},
+		{[]string{"dgpu/", "dgpu/b"}, "dgpu/a dgpu/b"},
+		{[]string{"dgpu-two/a", "dgpu/b"}, "dgpu-two/a dgpu/b"},
+	} {
+		all, err := scenarios.LoadFS(fsys, words, tc.ask...)
+		var got []string
+		for _, s := range all {
+			got = append(got, s.Name)
+		}
+		if (err == nil) != (tc.want != "") || strings.Join(got, " ") != tc.want {
+			t.Errorf("LoadFS(%q) = %q, %v; want %q", tc.ask, got, err, tc.want)
+		}
+	}
+	for name, want := range map[string]bool{"dgpu": true, "dgpu/b": true, "mig/bad.yaml": true, "dg": false, "dgpu/c": false, "/dgpu": false, "": false} {
+		if got := scenarios.Has(fsys, name); got != want {
+			t.Errorf("Has(%q) = %v; want %v", name, got, want)
+		}
+	}
+}
+
 func TestLoadFromFolders(t *testing.T) {
 	dir := t.TempDir()
 	at := filepath.Join(dir, "area", "one.yaml")

@@ -88,27 +88,24 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 	return out, shard, nil
 }
 
+// loadScenarios reads what paths name. Shipped scenarios are read only where
+// they are meant: a mistake in one is nobody's business who runs a file.
 func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
-	shipped, err := scenarios.LoadFS(scenarios.Files, words())
-	if err != nil {
-		return nil, broken(err)
-	}
-	if len(paths) == 0 {
-		return shipped, nil
-	}
-	var out []scenarios.Scenario
-	var files []string
+	var names, files []string
 	for _, p := range paths {
-		name := strings.TrimSuffix(p, ".yaml")
-		n := len(out)
-		for _, s := range shipped {
-			if s.Name == name || strings.HasPrefix(s.Name, strings.TrimSuffix(name, "/")+"/") {
-				out = append(out, s)
-			}
-		}
-		if len(out) == n {
+		if scenarios.Has(scenarios.Files, p) {
+			names = append(names, p)
+		} else {
 			files = append(files, p)
 		}
+	}
+	var out []scenarios.Scenario
+	if len(files) == 0 || len(names) > 0 {
+		shipped, err := scenarios.LoadFS(scenarios.Files, words(), names...)
+		if err != nil {
+			return nil, broken(err)
+		}
+		out = shipped
 	}
 	more, err := scenarios.Load(words(), files...)
 	if err != nil {
