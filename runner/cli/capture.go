@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	"github.com/spf13/cobra"
 
+	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/fakehw/capture"
 	"gpurig/fixtures/hosts"
@@ -15,6 +18,7 @@ import (
 
 type captureFlags struct {
 	file, root, machine, date string
+	noNVML                    bool
 }
 
 func newHostCapture(s Streams) *cobra.Command {
@@ -27,10 +31,11 @@ GPUs read, as one text file: PCI functions, drivers, device nodes, the names of
 driver files, what NVIDIA's management library says. Every command that takes a
 host takes the file.
 
-It only reads: nothing on the machine is changed, no device is opened and no
-program run. Without privilege it works too; what could not be read is said in
-the file. Serial numbers, UUIDs, MAC addresses and the machine's name are
-replaced. Look through the file before you pass it on.`,
+It only reads: nothing on the machine is changed, no program run and no device
+opened, but by NVIDIA's library, which is asked only where the nodes that it opens
+are all there: it would make missing ones. Without privilege it works too; what
+could not be read is said in the file. Serial numbers, UUIDs, MAC addresses and
+the machine's name are replaced. Look through the file before you pass it on.`,
 		Example: "  gpurig host capture -o dgx.txtar",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return captureHost(s, f) },
@@ -38,6 +43,7 @@ replaced. Look through the file before you pass it on.`,
 	fl := cmd.Flags()
 	fl.StringVarP(&f.file, "out", "o", "", "write to `FILE`, which ends in .txtar; none: standard output")
 	fl.StringVar(&f.root, "root", "/", "record the machine whose files are in `DIR`; other than /, without NVIDIA's library")
+	fl.BoolVar(&f.noNVML, "no-nvml", false, "do not ask NVIDIA's library, which opens device nodes")
 	fl.StringVar(&f.machine, "machine", "", "what the machine is, in a few words (default the product name in its firmware)")
 	fl.StringVar(&f.date, "date", "", "date of the recording, YYYY-MM-DD (default today)")
 	return cmd
@@ -50,7 +56,7 @@ func captureHost(s Streams, f captureFlags) error {
 	if f.date == "" {
 		f.date = time.Now().UTC().Format(time.DateOnly)
 	}
-	rec, err := recordRoot(f.root, capture.Options{Machine: f.machine, Date: f.date})
+	rec, err := recordRoot(f.root, !f.noNVML, capture.Options{Machine: f.machine, Date: f.date})
 	if err != nil {
 		return err
 	}
@@ -68,20 +74,61 @@ func captureHost(s Streams, f captureFlags) error {
 	return reports.WriteFile(f.file, text)
 }
 
-// recordRoot records the machine in a directory.
-func recordRoot(dir string, opts capture.Options) (hosts.File, error) {
+// recordRoot records the machine in a directory. NVIDIA's library is asked, if it
+// may be, on the machine itself alone.
+func recordRoot(dir string, ask bool, opts capture.Options) (hosts.File, error) {
 	root, err := osroot.New(dir)
 	if err != nil {
 		return hosts.File{}, err
 	}
 	defer root.Close()
-	if dir != "/" {
-		return capture.Record(root, nil, opts)
+	var lib host.NVML
+	note := ""
+	if dir == "/" && ask {
+		if note, err = nodeThatNVMLWouldMake(root); err != nil {
+			return hosts.File{}, err
+		}
+		if note == "" {
+			lib = discoverable(nvml.New())
+		}
 	}
-	lib := nvml.New()
-	rec, err := capture.Record(root, discoverable(lib), opts)
+	rec, err := capture.Record(root, lib, opts)
 	if err != nil {
-		return hosts.File{}, fmt.Errorf("this machine: %w", err)
+		return hosts.File{}, err
+	}
+	if note != "" {
+		rec.Notes = append(rec.Notes, "NVIDIA's library was not asked, since it would make "+note)
 	}
 	return rec, nil
+}
+
+// nodeThatNVMLWouldMake returns a device node that is missing and that the
+// library would make when it starts; empty: none, or no driver is loaded.
+func nodeThatNVMLWouldMake(root host.Root) (string, error) {
+	const gpus = "/proc/driver/nvidia/gpus"
+	names, err := root.ReadDir(gpus)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // the library will not start
+	}
+	if err != nil {
+		return "", err
+	}
+	want := []string{"/dev/nvidiactl"}
+	for _, name := range names {
+		text, err := root.ReadFile(gpus + "/" + name + "/information")
+		if err != nil {
+			return "", err
+		}
+		info, err := host.ParseGPUInfo(string(text))
+		if err != nil {
+			return "", fmt.Errorf("%s/%s/information: %w", gpus, name, err)
+		}
+		want = append(want, fmt.Sprintf("/dev/nvidia%d", info.Minor))
+	}
+	for _, p := range want {
+		if there, err := host.Exists(root, p); err != nil || !there {
+			return p, err
+		}
+	}
+	return "", nil
 }

@@ -84,7 +84,7 @@ func openForDiff(name string) (capture.Machine, error) {
 		return capture.Replay(f)
 	}
 	if name == "this" {
-		f, err := recordRoot("/", capture.Options{})
+		f, err := recordRoot("/", true, capture.Options{})
 		if err != nil {
 			return capture.Machine{}, err
 		}

@@ -235,3 +235,34 @@ func descriptors(t *testing.T) int {
 	}
 	return len(list)
 }
+
+// Open is for files too large to be read as a whole, and for nothing else.
+func TestOpenOnlyRegularFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := osroot.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	f, err := r.Open("/file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	buf := make([]byte, 4)
+	if _, err := f.ReadAt(buf, 3); err != nil || string(buf) != "tent" {
+		t.Errorf("four bytes at 3 are %q, %v", buf, err)
+	}
+	if _, err := r.Open("/fifo"); !errors.Is(err, osroot.ErrNotRegular) {
+		t.Errorf("Open of a FIFO: %v; want ErrNotRegular", err)
+	}
+	if _, err := r.Open("/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Open of nothing: %v", err)
+	}
+}
