@@ -177,13 +177,19 @@ func checkRoot(name, p string) error {
 	return nil
 }
 
+// maxState bounds the container state that is read from standard input.
+const maxState = 1 << 20
+
 // fromOCI reads the container state that the runtime writes to the hook:
 // https://github.com/opencontainers/runtime-spec/blob/main/runtime.md#state
 func (j *Job) fromOCI(stdin io.Reader) error {
 	j.Stage, j.Inside = Apply, true
-	data, err := io.ReadAll(io.LimitReader(stdin, 1<<20))
+	data, err := io.ReadAll(io.LimitReader(stdin, maxState+1))
 	if err != nil {
 		return fmt.Errorf("container state on standard input: %w", err)
+	}
+	if len(data) > maxState {
+		return fmt.Errorf("container state on standard input: larger than %d bytes", maxState)
 	}
 	var state struct {
 		Bundle string `json:"bundle"`

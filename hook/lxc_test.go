@@ -1,0 +1,228 @@
+package hook_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+)
+
+// An lxcStand is a root that liblxc's tools start, with the hook in it.
+type lxcStand struct {
+	*stand
+	name   string
+	idmap  bool
+	lines  []string // more configuration
+	script string   // what its first process does
+}
+
+// newLXC makes a root of busybox, and a driver's library to be mounted in.
+func newLXC(t *testing.T, idmap bool, lines ...string) *lxcStand {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "needs root: liblxc makes a container with devices and an id map")
+	}
+	if _, err := exec.LookPath("lxc-start"); err != nil {
+		skip(t, "lxc-start is not installed (apt-get install lxc)")
+	}
+	if _, err := os.Stat("/bin/busybox"); err != nil {
+		skip(t, "busybox is not installed (apt-get install busybox-static)")
+	}
+	s := &lxcStand{stand: newStand(t), idmap: idmap, name: fmt.Sprintf("cdi-hook-test-%d-%d", os.Getpid(), time.Now().UnixNano()%1e9)}
+	if err := os.Remove(s.path("etc")); err != nil {
+		t.Fatal(err)
+	}
+	s.plant(s.root, "copy bin/busybox /bin/busybox", "link bin/sh busybox", "dir proc", "dir sys", "dir dev", "dir tmp")
+	s.plant(s.root, lines...)
+	if err := os.WriteFile(filepath.Join(s.host, "libcuda.so.550.1"), library(t, "libcuda.so.1"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(s.path("etc")); err != nil {
+		s.plant(s.root, "dir etc")
+	}
+	open(t, filepath.Dir(s.file))
+	if idmap {
+		s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+	}
+	s.script = "cd /; ls -ln usr/lib/gpu dev/dri dev/dri/by-path > tmp/seen 2>&1; cat etc/ld.so.conf.d/00-cdi-hook.conf >> tmp/seen; ls -ln etc >> tmp/seen"
+	return s
+}
+
+// start starts the container and waits for its end.
+func (s *lxcStand) start(applyIn string) error {
+	s.t.Helper()
+	s.write()
+	err := os.WriteFile(s.path("check"), []byte(s.script+"\n"), 0o755)
+	if err == nil && s.idmap {
+		err = filepath.WalkDir(s.root, func(p string, _ os.DirEntry, err error) error {
+			return errors.Join(err, os.Lchown(p, 100000, 100000))
+		})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.photo()
+	command := hookProgram(s.t) + " " + s.file
+	lines := append([]string{
+		"lxc.uts.name = c1", "lxc.rootfs.path = dir:" + s.root, "lxc.apparmor.profile = unconfined", "lxc.net.0.type = empty",
+		"lxc.autodev = 1", "lxc.mount.auto = proc:mixed",
+		"lxc.cgroup.dir.container = " + s.name, "lxc.cgroup.dir.monitor = " + s.name + ".monitor", "lxc.cgroup.dir.monitor.pivot = " + s.name + ".pivot",
+		"lxc.init.cmd = /bin/sh /check",
+		"lxc.hook.version = 1", "lxc.hook.pre-start = " + command, "lxc.hook." + applyIn + " = " + command, "lxc.hook.post-stop = " + command,
+	}, s.lines...)
+	if s.idmap {
+		lines = append(lines, "lxc.idmap = u 0 100000 65536", "lxc.idmap = g 0 100000 65536")
+	}
+	dir := s.t.TempDir()
+	open(s.t, dir)
+	config, log := filepath.Join(dir, "config"), filepath.Join(dir, "log")
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	lxc, err := exec.LookPath("lxc-start")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), lxc, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG")
+	cmd.Env = []string{"PATH=" + dir} // no newuidmap there: as root, liblxc writes the maps itself
+	cmd.WaitDelay = time.Second
+	s.t.Cleanup(func() { removeCgroups(s.name) })
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	text, _ := os.ReadFile(log)
+	var said []string
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, " ERROR ") || strings.Contains(line, "produced output") {
+			said = append(said, strings.TrimSpace(line))
+		}
+	}
+	return fmt.Errorf("%w: %s%s", err, out, strings.Join(said, "\n"))
+}
+
+// removeCgroups removes the cgroups of a container that did not, or that liblxc
+// always leaves. The kernel lets go of one a moment after its last process.
+func removeCgroups(name string) {
+	for _, pattern := range []string{"/sys/fs/cgroup/" + name + "*", "/sys/fs/cgroup/*/" + name + "*"} {
+		dirs, _ := filepath.Glob(pattern)
+		for _, d := range dirs {
+			var all []string
+			filepath.WalkDir(d, func(p string, e os.DirEntry, err error) error {
+				if err == nil && e.IsDir() {
+					all = append(all, p)
+				}
+				return nil
+			})
+			for _, p := range slices.Backward(all) {
+				for range 100 {
+					if err := unix.Rmdir(p); err != unix.EBUSY {
+						break
+					}
+					time.Sleep(5 * time.Millisecond)
+				}
+			}
+		}
+	}
+}
+
+// TestLXCEntryPoints runs whole containers: pre-start, start-host or mount, and
+// post-stop, privileged and with an id map, twice over.
+func TestLXCEntryPoints(t *testing.T) {
+	for _, applyIn := range []string{"start-host", "mount"} {
+		for _, idmap := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/idmap=%v", applyIn, idmap), func(t *testing.T) {
+				s := newLXC(t, idmap, "dir usr/lib")
+				before := s.tree()
+				s.lines = []string{"lxc.mount.entry = " + s.host + "/libcuda.so.550.1 usr/lib/gpu/libcuda.so.550.1 none bind,ro 0 0"}
+				s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/libcuda.so.550.1"}}
+				s.spec.Links = []hookspec.Link{{Path: "/dev/dri/by-path/pci-0000:41:00.0-card", Target: "../card0"}, {Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
+				s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+				s.spec.Modes = []hookspec.Mode{{Path: "/dev/dri", Mode: 0o750}}
+				for range 2 {
+					if err := s.start(applyIn); err != nil {
+						t.Fatal(err)
+					}
+					seen := s.read("tmp/seen")
+					for _, want := range []string{
+						"libcuda.so -> libcuda.so.1\n", "libcuda.so.1 -> libcuda.so.550.1\n", "pci-0000:41:00.0-card -> ../card0\n",
+						"\n/usr/lib/gpu\n", " ld.so.cache\n", " ld.so.conf\n",
+					} {
+						if !strings.Contains(seen, want) {
+							t.Errorf("%q was not seen inside:\n%s", want, seen)
+						}
+					}
+					for line := range strings.Lines(seen) { // everything belongs to the container's root
+						if f := strings.Fields(line); len(f) > 8 && f[0][0] != '#' && f[8] != "libcuda.so.550.1" && (f[2] != "0" || f[3] != "0") {
+							t.Errorf("belongs to somebody else: %s", line)
+						}
+					}
+					s.canary()
+					if _, err := os.Lstat(s.path("usr/lib/gpu/libcuda.so.550.1")); err == nil {
+						t.Error("stopped, the mount point is left")
+					}
+					if _, err := os.Lstat(s.path("usr/lib/gpu/libcuda.so.1")); err == nil {
+						t.Error("stopped, the SONAME link is left")
+					}
+				}
+				cmd := hookCommand(t, s.args("clean")...)
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("clean: %s", out)
+				}
+				for _, own := range []string{"check", "tmp/seen"} {
+					if err := os.Remove(s.path(own)); err != nil {
+						t.Error(err)
+					}
+				}
+				after := strings.ReplaceAll(s.tree(), " 100000:100000", " 0:0")
+				if after != before {
+					t.Errorf("taken back:\n%s", differing(before, after))
+				}
+			})
+		}
+	}
+}
+
+// TestLXCAttacks holds hostile images against real containers.
+func TestLXCAttacks(t *testing.T) {
+	for _, tc := range []struct {
+		name, applyIn string
+		image         []string
+		lines         []string
+		want          func(*hookspec.File)
+		said          string
+	}{
+		{"A4 /etc leads through procfs to the host", "mount", []string{"link etc /proc/1/root$H/etc", "dir usr/lib/gpu"}, nil, folder("/usr/lib/gpu"), "cdi-hook: "},
+		{"A4 and in start-host", "start-host", []string{"link etc /proc/1/root$H/etc", "dir usr/lib/gpu"}, nil, folder("/usr/lib/gpu"), "cdi-hook: "},
+		{"A5 a host directory is mounted there", "mount", []string{"dir usr/lib/gpu"}, []string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, oneLink("/usr/lib/gpu/b", "a"), "a mount is in the way"},
+		{"A5 and in start-host", "start-host", []string{"dir usr/lib/gpu"}, []string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, oneLink("/usr/lib/gpu/b", "a"), "a mount is in the way"},
+		{"A13 a mount point below a link to the host", "mount", []string{"dir usr/lib", "link usr/lib/gpu $H"}, []string{"lxc.mount.entry = $H/canary usr/lib/gpu/x none bind,ro 0 0"}, onePoint("/usr/lib/gpu/x", false), "dangling link"},
+		{"A15 the environment names another root", "mount", []string{"dir usr/lib/gpu"}, []string{"lxc.environment = LXC_ROOTFS_MOUNT=$H"}, oneLink("/d/x", "y"), ""},
+		{"A19 /dev is a link to the host", "start-host", []string{"link usr/dev $H"}, nil, oneLink("/usr/dev/x", "y"), "dangling link"},
+	} {
+		for _, idmap := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/idmap=%v", tc.name, idmap), func(t *testing.T) {
+				s := newLXC(t, idmap, tc.image...)
+				for _, l := range tc.lines {
+					s.lines = append(s.lines, strings.ReplaceAll(l, "$H", s.host))
+				}
+				s.script = "true"
+				tc.want(&s.spec)
+				err := s.start(tc.applyIn)
+				s.canary()
+				if tc.said != "" && (err == nil || !strings.Contains(err.Error(), tc.said)) {
+					t.Errorf("%v; want the start to fail with %q", err, tc.said)
+				}
+			})
+		}
+	}
+}

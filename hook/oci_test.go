@@ -1,0 +1,138 @@
+package hook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+)
+
+// bundle writes an OCI bundle around the root of a stand.
+func (s *stand) bundle(config map[string]any) string {
+	s.t.Helper()
+	dir := filepath.Dir(s.root)
+	data, err := json.Marshal(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), data, 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	return dir
+}
+
+// TestOCIByHand gives the hook a container's state as runtimes do.
+func TestOCIByHand(t *testing.T) {
+	for _, tc := range []struct {
+		name, state string
+		config      map[string]any
+		code        int
+		said        string
+	}{
+		{"a relative root", `{"ociVersion":"1.0.2","id":"c1","status":"creating","pid":1,"bundle":"$B"}`, map[string]any{"root": map[string]any{"path": "root"}}, hook.ExitOK, ""},
+		{"an absolute root", `{"bundle":"$B"}`, map[string]any{"root": map[string]any{"path": "$B/root"}}, hook.ExitOK, ""},
+		{"a root that is a link to the host (A14)", `{"bundle":"$B"}`, map[string]any{"root": map[string]any{"path": "l"}}, hook.ExitFailed, "not a directory"},
+		{"a root outside, through the bundle", `{"bundle":"$B"}`, map[string]any{"root": map[string]any{"path": "/"}}, hook.ExitUsage, "host's own root"},
+		{"no root", `{"bundle":"$B"}`, map[string]any{}, hook.ExitFailed, "no root.path"},
+		{"no bundle", `{}`, nil, hook.ExitUsage, "bundle is empty"},
+		{"a relative bundle", `{"bundle":"b"}`, nil, hook.ExitUsage, "not an absolute, clean path"},
+		{"no JSON", `state`, nil, hook.ExitFailed, "not JSON"},
+		{"nothing", ``, nil, hook.ExitFailed, "not JSON"},
+		{"too much", `{"bundle":"` + strings.Repeat("x", 2<<20) + `"}`, nil, hook.ExitFailed, "larger than"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, "dir usr/lib")
+			full(s)
+			s.write()
+			dir := filepath.Dir(s.root)
+			s.plant(dir, "link l $H")
+			if tc.config != nil {
+				if r, ok := tc.config["root"].(map[string]any); ok {
+					r["path"] = strings.ReplaceAll(r["path"].(string), "$B", dir)
+				}
+				s.bundle(tc.config)
+			}
+			s.photo()
+			cmd := hookCommand(t, "--oci", s.file)
+			cmd.Stdin = strings.NewReader(strings.ReplaceAll(tc.state, "$B", dir))
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(out), tc.said) {
+				t.Errorf("exit %d, %s; want %d, %q", code, out, tc.code, tc.said)
+			}
+			s.canary()
+			if _, err := os.Lstat(s.path("usr/lib/gpu/libcuda.so.1")); (err == nil) != (tc.code == hook.ExitOK) {
+				t.Errorf("the link: %v", err)
+			}
+		})
+	}
+}
+
+// TestOCIWithARuntime has crun run a container with cdi-hook as createContainer
+// hook.
+func TestOCIWithARuntime(t *testing.T) {
+	crun, err := exec.LookPath("crun")
+	if err != nil || os.Geteuid() != 0 {
+		t.Skip("needs root and crun (apt-get install crun)")
+	}
+	if _, err := os.Stat("/bin/busybox"); err != nil {
+		t.Skip("busybox is not installed (apt-get install busybox-static)")
+	}
+	for _, idmap := range []bool{false, true} {
+		t.Run(fmt.Sprintf("idmap=%v", idmap), func(t *testing.T) {
+			s := newStand(t, "copy bin/busybox /bin/busybox", "dir proc", "dir dev", "dir tmp")
+			open(t, filepath.Dir(s.root))
+			s.spec.Links = []hookspec.Link{{Path: "/dev/dri/by-path/x", Target: "../card0"}, {Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
+			s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+			namespaces := []map[string]any{{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}, {"type": "uts"}}
+			linux := map[string]any{}
+			if idmap {
+				namespaces = append(namespaces, map[string]any{"type": "user"})
+				ids := []map[string]any{{"containerID": 0, "hostID": 100000, "size": 65536}}
+				linux["uidMappings"], linux["gidMappings"] = ids, ids
+				if out, err := exec.Command("chown", "-R", "100000:100000", s.root).CombinedOutput(); err != nil {
+					t.Fatal(string(out))
+				}
+				s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+			}
+			linux["namespaces"] = namespaces
+			s.run(hook.Prepare)
+			s.photo()
+			dir := s.bundle(map[string]any{
+				"ociVersion": "1.0.2",
+				"root":       map[string]any{"path": "root"},
+				"process":    map[string]any{"cwd": "/", "user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/bin/busybox", "find", "/dev/dri", "/usr/lib/gpu", "/etc"}},
+				"mounts": []map[string]any{
+					{"destination": "/proc", "type": "proc", "source": "proc"},
+					{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=755"}},
+				},
+				"hooks": map[string]any{"createContainer": []map[string]any{{"path": hookProgram(t), "args": []string{"cdi-hook", "--oci", s.file}}}},
+				"linux": linux,
+			})
+			// Some crun refuse a machine with both cgroup versions, whatever is
+			// asked of them: here they see one, in a mount namespace of their own.
+			line := fmt.Sprintf("umount -l /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec %s --root %s --cgroup-manager=disabled run -b %s cdi-hook-%d-%v",
+				crun, t.TempDir(), dir, os.Getpid(), idmap)
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", line)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, want := range []string{"/dev/dri/by-path/x\n", "/usr/lib/gpu/libcuda.so\n", "/etc/ld.so.cache\n", "/etc/ld.so.conf.d/00-cdi-hook.conf\n"} {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%q was not seen inside:\n%s", want, out)
+				}
+			}
+			s.canary()
+		})
+	}
+}
