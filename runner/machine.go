@@ -85,12 +85,8 @@ func (m *machine) host() (target.Host, error) {
 // generate returns the Spec of one of the generator's modes.
 func (m *machine) generate(ctx context.Context, source SpecSource, mode string) (*nvidia.Result, error) {
 	return m.specs.get(ctx, mode, func() (*nvidia.Result, error) {
-		opts := nvidia.Options{Mode: mode}
-		if u := m.model.Userspace; u != nil && u.DriverRoot != "" {
-			opts.DriverRoot, opts.DevRoot = u.DriverRoot, "/" // nodes are the host's own, wherever the libraries are
-		}
 		r := m.request()
-		r.Options = opts
+		r.Options = specgen.HostOptions(m.model, nvidia.Options{Mode: mode})
 		return source.Generate(ctx, r)
 	})
 }

@@ -70,6 +70,8 @@ a node that makes them what they are is not there.`,
 	fl.StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
 	fl.StringVar(&format, "format", "yaml", "json or yaml")
 	fl.StringVar(&o.Mode, "mode", "auto", strings.Join(nvidia.Modes(), ", "))
+	fl.StringVar(&o.DriverRoot, "driver-root", "", "where the driver's files are (default the host's; this machine: /)")
+	fl.StringVar(&o.DevRoot, "dev-root", "", "where /dev is (default /)")
 	fl.StringVar(&o.HookPath, "hook-path", "", "where the Spec's hooks are found (default "+nvidia.DefaultHookPath+")")
 	fl.StringSliceVar(&o.Names, "names", nil, "kinds of device names: "+strings.Join(nvidia.NameStrategies(), ", ")+" (default all)")
 	fl.StringVar(&o.Vendor, "vendor", "", "vendor of the Spec's kind")

@@ -136,7 +136,7 @@ func (m machine) maker(warn io.Writer) (runner.SpecMaker, []cdi.Problem) {
 		Model: m.model, OnDisk: onDisk,
 		Root: func() (host.Root, error) { return m.root, nil },
 		NVIDIA: func(ctx context.Context, mode string) (*nvidia.Result, error) {
-			return m.spec(ctx, nvidia.Options{Mode: mode})
+			return m.spec(ctx, specgen.HostOptions(m.model, nvidia.Options{Mode: mode}))
 		},
 	}, problems
 }

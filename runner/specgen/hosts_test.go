@@ -198,6 +198,13 @@ func TestDriverRoots(t *testing.T) {
 		"rhel-t4":    {"/usr/lib64/", "/usr/lib64/"},
 	} {
 		res := generate(t, g, Request{Model: profile(t, name)})
+		for _, d := range res.Spec.Devices {
+			for _, n := range d.ContainerEdits.DeviceNodes {
+				if n.HostPath != "" {
+					t.Errorf("%s: %s is %s on the host; nodes are the host's own", name, n.Path, n.HostPath)
+				}
+			}
+		}
 		found := false
 		for _, m := range res.Spec.ContainerEdits.Mounts {
 			if strings.Contains(m.HostPath, "libcuda.so.") {
@@ -235,7 +242,7 @@ func TestAnotherHostAnotherSpec(t *testing.T) {
 // The model of a request is not changed by asking.
 func TestHostOptionsFillInOnlyWhatIsEmpty(t *testing.T) {
 	m := host.Model{Userspace: &host.Userspace{DriverRoot: "/run/nvidia/driver", LibDir: "/opt/lib"}}
-	if got := HostOptions(m, nvidia.Options{}); got.DriverRoot != "/run/nvidia/driver" || got.DevRoot != "/" ||
+	if got := HostOptions(m, nvidia.Options{}); got.DriverRoot != "/run/nvidia/driver" ||
 		len(got.LibrarySearchPaths) != 1 || got.LibrarySearchPaths[0] != "/run/nvidia/driver/opt/lib" {
 		t.Errorf("%+v", got)
 	}

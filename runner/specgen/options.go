@@ -27,9 +27,6 @@ func HostOptions(m host.Model, o nvidia.Options) nvidia.Options {
 	}
 	if o.DriverRoot == "" && u.DriverRoot != "" {
 		o.DriverRoot = u.DriverRoot
-		if o.DevRoot == "" {
-			o.DevRoot = "/"
-		}
 	}
 	// Tegra's own folder is in the CSV files.
 	if len(o.LibrarySearchPaths) == 0 && m.Tegra == nil && !slices.Contains(usual, u.LibDir) {

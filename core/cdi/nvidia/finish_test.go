@@ -171,3 +171,17 @@ func TestTegraSpecs(t *testing.T) {
 		t.Errorf("a Spec without nodes: %v", err)
 	}
 }
+
+// Bug snap-driver-root: nodes are the host's own, wherever the driver's files are.
+func TestNodesAreTheHostsOwnUnlessSaidOtherwise(t *testing.T) {
+	for _, tc := range []struct{ in, want Options }{
+		{Options{}, Options{DriverRoot: "/", DevRoot: "/"}},
+		{Options{DriverRoot: "/var/lib/snapd/hostfs"}, Options{DriverRoot: "/var/lib/snapd/hostfs", DevRoot: "/"}},
+		{Options{DriverRoot: "/run/nvidia/driver", DevRoot: "/run/nvidia/driver"}, Options{DriverRoot: "/run/nvidia/driver", DevRoot: "/run/nvidia/driver"}},
+	} {
+		got, err := tc.in.withDefaults()
+		if err != nil || got.DriverRoot != tc.want.DriverRoot || got.DevRoot != tc.want.DevRoot {
+			t.Errorf("%+v: driver root %s, dev root %s, %v; want %s and %s", tc.in, got.DriverRoot, got.DevRoot, err, tc.want.DriverRoot, tc.want.DevRoot)
+		}
+	}
+}

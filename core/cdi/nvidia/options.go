@@ -25,7 +25,10 @@ import (
 type Options struct {
 	Mode       string `json:"mode,omitempty"`       // one of Modes; empty: "auto"
 	DriverRoot string `json:"driverRoot,omitempty"` // where the driver's files are; empty: "/"
-	DevRoot    string `json:"devRoot,omitempty"`    // where /dev is; empty: DriverRoot
+	// DevRoot is where /dev is. Empty: "/", wherever the driver's files are: nodes
+	// are the host's own, and only a driver container has some of its own. (nvcdi
+	// itself would take the driver root, and find none below a snap's.)
+	DevRoot string `json:"devRoot,omitempty"`
 
 	HookPath     string `json:"hookPath,omitempty"`     // path of hooks in the Spec; empty: DefaultHookPath
 	LdconfigPath string `json:"ldconfigPath,omitempty"` // passed to the hook update-ldcache; empty: its own default
@@ -73,7 +76,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	set(&o.Mode, string(nvcdi.ModeAuto))
 	set(&o.DriverRoot, "/")
-	set(&o.DevRoot, o.DriverRoot)
+	set(&o.DevRoot, "/")
 	set(&o.HookPath, DefaultHookPath)
 	set(&o.Merged, "all")
 	if len(o.Names) == 0 {
