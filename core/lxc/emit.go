@@ -290,6 +290,7 @@ func (e *emitter) hook(p plan.Plan) {
 			e.refuse(ReasonOption, arg.name, "%s: want an absolute, clean path of letters, digits and /._- (liblxc gives it to a shell)", cut(arg.value))
 		}
 	}
+	e.config.Hooked = true
 	command := e.opts.HookPath + " " + e.opts.HookFile
 	e.line("lxc.hook.version", "1")
 	if len(f.MountPoints) > 0 {

@@ -92,6 +92,10 @@ type Options struct {
 type Config struct {
 	Lines []string      // "key = value", in order, without line breaks
 	Hook  hookspec.File // for Options.HookFile
+	// Hooked says that Lines run cdi-hook. Where they do not, nobody takes back
+	// what an earlier configuration of the container had it make: then the manager
+	// runs cdi-hook --stage clean once, before the next start.
+	Hooked bool
 	Make  []plan.Node   // nodes to be made: Path is where on the host, UID and GID are the host's
 	Notes []plan.Note   // what liblxc cannot be told, and why that is no loss
 }

@@ -67,6 +67,9 @@ func TestGoldenConfigs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if c.Hooked != strings.Contains(c.Text(), "lxc.hook.post-stop = ") {
+				t.Errorf("Hooked is %v, the lines are\n%s", c.Hooked, c.Text())
+			}
 			golden.Equal(t, "testdata/"+tc.name+".txt", []byte(c.Text()+"\n"+string(hook)+"\n"+string(rest)+"\n"))
 			if after, _ := json.Marshal(p); string(after) != string(before) {
 				t.Error("Emit changed the plan")
@@ -254,5 +257,8 @@ func TestNothingToDo(t *testing.T) {
 	c := mustEmit(t, plan.Plan{}, lxc.Options{})
 	if c.Text() != "lxc.autodev = 1\n" {
 		t.Errorf("an empty plan gives %q", c.Text())
+	}
+	if c.Hooked {
+		t.Error("an empty plan is said to run cdi-hook")
 	}
 }

@@ -43,7 +43,11 @@ configuration of a container manager, for a fake host or for this machine.
 
 The configuration goes to standard output. What cdi-hook has to do inside the
 container's root goes into the file of --hook-file, written only when
---write-hook is given; --output json shows all of it.`,
+--write-hook is given; --output json shows all of it.
+
+Where cdi-hook has nothing to do, as for nodes alone, no line starts it. A
+manager that had it work for the same container before then runs it once with
+--stage clean, with the container stopped: the output says how.`,
 		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
   gpurig translate --to lxc --id nvidia.com/gpu=all --hook-file /var/lib/lxc/c1/gpu.json --write-hook`,
 		Args: cobra.NoArgs,
@@ -85,9 +89,12 @@ type translation struct {
 	Configuration []string      `json:"configuration"`
 	HookFile      string        `json:"hookFile,omitempty"`
 	Hook          hookspec.File `json:"hook"`
-	Make          []plan.Node   `json:"make,omitempty"` // nodes to be made with mknod first
-	Notes         []plan.Note   `json:"notes,omitempty"`
-	Plan          plan.Plan     `json:"plan"`
+	// Clean is what takes back the work of an earlier configuration, where this
+	// one does not run cdi-hook; ROOTFS stands for the container's root.
+	Clean []string    `json:"clean,omitempty"`
+	Make  []plan.Node `json:"make,omitempty"` // nodes to be made with mknod first
+	Notes []plan.Note `json:"notes,omitempty"`
+	Plan  plan.Plan   `json:"plan"`
 }
 
 func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
@@ -146,7 +153,11 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err != nil {
 		return translation{}, err
 	}
-	return translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}, nil
+	t := translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}
+	if !c.Hooked {
+		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
+	}
+	return t, nil
 }
 
 func (f *translateFlags) defaults() error {
@@ -231,7 +242,12 @@ func (f translateFlags) selections(s Streams, m machine, onDisk []cdi.Source) (a
 
 func (t translation) text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing. cdi-hook reads %s.\n", t.HookFile)
+	fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
+	if t.Clean == nil {
+		fmt.Fprintf(&b, "# cdi-hook reads %s.\n", t.HookFile)
+	} else {
+		fmt.Fprintf(&b, "# cdi-hook has nothing to do, and no line starts it. Where an earlier\n# configuration of this container did, take its work back once, before the next\n# start: %s\n", strings.Join(t.Clean, " "))
+	}
 	for _, n := range t.Make {
 		fmt.Fprintf(&b, "# First: mknod %s %s %d %d; chown %d:%d; chmod %04o\n", n.Path, n.Type, n.Num.Major, n.Num.Minor, n.UID, n.GID, n.Mode)
 	}
