@@ -96,8 +96,8 @@ type Config struct {
 	// what an earlier configuration of the container had it make: then the manager
 	// runs cdi-hook --stage clean once, before the next start.
 	Hooked bool
-	Make  []plan.Node   // nodes to be made: Path is where on the host, UID and GID are the host's
-	Notes []plan.Note   // what liblxc cannot be told, and why that is no loss
+	Make   []plan.Node // nodes to be made: Path is where on the host, UID and GID are the host's
+	Notes  []plan.Note // what liblxc cannot be told, and why that is no loss
 }
 
 // Text returns the lines as a file.
