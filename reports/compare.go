@@ -54,6 +54,9 @@ func Compare(base, now Report) Comparison {
 	}
 	c.Environment = environment(base, now)
 	for _, list := range []*[]Change{&c.NewlyFailing, &c.NewlyBroken, &c.Fixed, &c.NewlySkipped, &c.Gone, &c.Added, &c.Changed} {
+		if *list == nil {
+			*list = []Change{} // so that JSON has an empty list, not null
+		}
 		slices.SortFunc(*list, func(a, b Change) int { return cmp.Compare(a.Key, b.Key) })
 	}
 	return c
@@ -125,7 +128,7 @@ func environment(a, b Report) []string {
 	for k := range is {
 		names[k] = true
 	}
-	var out []string
+	out := []string{}
 	for _, k := range slices.Sorted(maps.Keys(names)) {
 		if was[k] != is[k] {
 			out = append(out, fmt.Sprintf("%s: %s -> %s", k, orNone(was[k]), orNone(is[k])))

@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,6 +26,9 @@ func (s *Scenario) AllLabels() []string {
 	return slices.Compact(all)
 }
 
+// markup is what Ginkgo's messages have for colours.
+var markup = regexp.MustCompile(`\{\{[^}]*\}\}`)
+
 // ParseLabels reads a label expression as Ginkgo does: "mig && !slow",
 // "/^dynamic-/". An empty one selects everything.
 func ParseLabels(expr string) (func(labels []string) bool, error) {
@@ -34,6 +38,7 @@ func ParseLabels(expr string) (func(labels []string) bool, error) {
 		if ge, ok := err.(types.GinkgoError); ok {
 			why = ge.Message
 		}
+		why = markup.ReplaceAllString(why, "")
 		return nil, fmt.Errorf("label expression %q: %s", expr, strings.Join(strings.Fields(why), " "))
 	}
 	return filter, nil

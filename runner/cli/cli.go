@@ -67,6 +67,8 @@ func hint(err error, format string, args ...any) error {
 
 // Main runs one command line and returns the exit code.
 func Main(ctx context.Context, s Streams, args []string) int {
+	out := &watched{Writer: s.Out}
+	s.Out = out
 	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -84,7 +86,22 @@ func Main(ctx context.Context, s Streams, args []string) int {
 		return e.code
 	}
 	printError(s.Err, err)
+	if out.failed {
+		return ExitBroken // nobody has read the results, whatever they were
+	}
 	return ExitUsage
+}
+
+// A watched writer remembers that something could not be written.
+type watched struct {
+	io.Writer
+	failed bool
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	w.failed = w.failed || err != nil
+	return n, err
 }
 
 // Version is the version of this program: the module's, when it was installed

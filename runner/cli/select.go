@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -93,6 +94,9 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 	var names, files []string
 	for _, p := range paths {
+		if p == "" {
+			return nil, errors.New("a scenario or folder with an empty name")
+		}
 		if scenarios.Has(scenarios.Files, p) {
 			names = append(names, p)
 		} else {
@@ -108,8 +112,11 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 		out = shipped
 	}
 	more, err := scenarios.Load(words(), files...)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, hint(err, "gpurig list shows the shipped scenarios")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return append(out, more...), nil
 }
