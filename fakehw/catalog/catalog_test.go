@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -137,6 +138,30 @@ func TestFindDriver(t *testing.T) {
 	for _, in := range []string{"", "900", "550.", "550.x", "550/../..", "550.1.2.3.99999"} {
 		if d, err := catalog.FindDriver(in); !errors.Is(err, catalog.ErrUnknown) {
 			t.Errorf("FindDriver(%q) = %v, %v; want ErrUnknown", in, d, err)
+		}
+	}
+}
+
+// One instance after the other and a whole list are put at the same places.
+func TestChooseAgreesWithPlace(t *testing.T) {
+	for _, tc := range []struct{ product, list string }{
+		{"a100-pcie-40gb", "1g.5gb 1g.5gb 1g.5gb 1g.5gb 1g.5gb 1g.5gb 1g.5gb"}, {"a100-pcie-40gb", "3g.20gb 1g.5gb 2g.10gb 1g.5gb"},
+		{"a100-pcie-40gb", "1g.5gb 2g.10gb 4g.20gb"}, {"h100-sxm5-80gb", "1g.20gb 1g.20gb 1g.20gb 1g.20gb"}, {"a30", "1g.6gb 1g.6gb 2g.12gb"},
+	} {
+		p := find(t, tc.product)
+		var done []catalog.Placement
+		for _, name := range strings.Fields(tc.list) {
+			m, _ := p.MIGProfile(name)
+			start, ok := p.Choose(m, done)
+			if !ok {
+				t.Fatalf("%s: no room for %s beside %v", tc.product, name, done)
+			}
+			done = append(done, catalog.Placement{Profile: m, Start: start, ID: catalog.GPUInstanceID(start, m.Size, p.Slices)})
+		}
+		slices.SortFunc(done, func(a, b catalog.Placement) int { return a.ID - b.ID })
+		placed, err := p.Place(strings.Fields(tc.list))
+		if err != nil || !slices.EqualFunc(placed, done, func(a, b catalog.Placement) bool { return a.ID == b.ID && a.Start == b.Start }) {
+			t.Errorf("%s, %s: Place %v, %v; one by one %v", tc.product, tc.list, placed, err, done)
 		}
 	}
 }
