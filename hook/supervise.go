@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -44,7 +45,18 @@ func Main(args []string, limits Limits) int {
 		}
 	}
 	quiet := &limited{w: os.Stderr, left: maxOutput}
-	code, err := supervise(args[1:], limits, quiet)
+	env := takeEnvironment()
+	if !slices.Contains(args[1:], "--oci") && !slices.Contains(args[1:], "-oci") { // whose container state only one process can read
+		job, err := parseJob(args[1:], maps.Clone(env), nil)
+		if err != nil {
+			say(quiet, nil, err)
+			return exitCode(err)
+		}
+		if !mayHang(job) {
+			return alone(job, limits, quiet)
+		}
+	}
+	code, err := supervise(args[1:], env, limits, quiet)
 	if err != nil {
 		say(quiet, nil, err)
 		return max(code, ExitFailed)
@@ -64,12 +76,11 @@ type child struct {
 // supervise starts the worker and waits for it. A worker that is stuck in the
 // kernel (its file system does not answer) cannot be killed nor waited for: it is
 // left to itself, holding nothing of ours but its own pipes.
-func supervise(args []string, limits Limits, out io.Writer) (int, error) {
+func supervise(args []string, env map[string]string, limits Limits, out io.Writer) (int, error) {
 	signal.Ignore(unix.SIGPIPE)
 	stop := make(chan os.Signal, 4)
 	signal.Notify(stop, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	defer signal.Stop(stop)
-	env := takeEnvironment()
 	if err := settle(); err != nil {
 		return ExitFailed, err
 	}
@@ -180,10 +191,9 @@ func (c *child) wait(r io.Reader, out io.Writer) {
 	}
 }
 
-// environ is all of the environment that the worker gets. Its memory is bounded
-// so that a garbage collection comes before the limit does.
+// environ is all of the environment that the worker gets.
 func environ(env map[string]string) []string {
-	out := []string{"GOMEMLIMIT=128MiB"}
+	var out []string
 	for name, value := range env {
 		out = append(out, name+"="+value)
 	}

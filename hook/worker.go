@@ -2,39 +2,75 @@ package hook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
+	"sync/atomic"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// maxMemory is what the worker can take before the kernel refuses it more.
-const maxMemory = 256 << 20
+// maxMemory is what a run can take before the kernel refuses it more; from
+// softMemory on it collects garbage.
+const (
+	maxMemory  = 256 << 20
+	softMemory = 128 << 20
+)
 
 // worker does the job in a process of its own and returns the exit code.
 func worker(args []string, stdin io.Reader, stepsOut, errOut io.Writer) int {
-	runtime.LockOSThread() // one thread does all, so that faults can be counted
 	quiet := &limited{w: errOut, left: maxOutput}
-	signal.Ignore(unix.SIGPIPE, unix.SIGXFSZ) // the calls tell us
 	ctx, stop := signal.NotifyContext(context.Background(), unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	defer stop()
-	env := takeEnvironment()
+	job, err := parseJob(args, takeEnvironment(), stdin)
+	if err != nil {
+		say(quiet, nil, err)
+		return exitCode(err)
+	}
+	return perform(ctx, job, quiet, func(step string) { fmt.Fprintln(stepsOut, printable(step)) })
+}
+
+// alone does the job in this very process, on file systems that answer: there is
+// nothing then that its own clock could not end.
+func alone(job Job, limits Limits, out io.Writer) int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	var last atomic.Value
+	last.Store("none")
+	end := func(why string) {
+		cancel(errors.New(why))
+		time.AfterFunc(limits.Grace, func() {
+			say(out, nil, fmt.Errorf("%s; the last step was: %s", why, last.Load()))
+			os.Exit(ExitFailed)
+		})
+	}
+	defer time.AfterFunc(limits.Run, func() { end(fmt.Sprintf("not done after %s", limits.Run)) }).Stop()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	go func() { end("ended by " + unix.SignalName((<-signals).(syscall.Signal))) }()
+	return perform(ctx, job, out, func(step string) { last.Store(step) })
+}
+
+// perform settles this process, does the job and says what there is to say.
+func perform(ctx context.Context, job Job, out io.Writer, report func(step string)) int {
+	runtime.LockOSThread() // one thread does all, so that faults can be counted
+	debug.SetMemoryLimit(softMemory)
+	signal.Ignore(unix.SIGPIPE, unix.SIGXFSZ) // the calls tell us
 	err := settle()
 	if err == nil {
 		err = boundMemory()
 	}
-	var job Job
-	if err == nil {
-		job, err = parseJob(args, env, stdin)
-	}
 	var notes []string
 	if err == nil {
-		notes, err = Run(ctx, job, func(step string) { fmt.Fprintln(stepsOut, printable(step)) })
+		notes, err = Run(ctx, job, report)
 	}
-	say(quiet, notes, err)
+	say(out, notes, err)
 	return exitCode(err)
 }
 

@@ -31,7 +31,7 @@ var hostProc = sync.OnceValues(func() (int, error) {
 
 // reopen opens the object of an O_PATH descriptor for reading: the same inode,
 // whatever its path means by now.
-func reopen(fd int) (*os.File, error) {
+func reopen(fd int) (*File, error) {
 	proc, err := hostProc()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func reopen(fd int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(got), "fd"), nil
+	return &File{got}, nil
 }
 
 // chmodFD changes the mode of an O_PATH descriptor's object; fchmod refuses those.

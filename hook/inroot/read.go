@@ -48,7 +48,7 @@ func (r *Root) ReadFile(p string, limit int64) ([]byte, error) {
 	return readAll(f, p, size, limit)
 }
 
-func readAll(f *os.File, p string, size, limit int64) ([]byte, error) {
+func readAll(f io.Reader, p string, size, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("%w of %d bytes: has %d", ErrLimit, limit, size)}
 	}
@@ -72,12 +72,12 @@ func cause(err error) error {
 
 // OpenFile opens the regular file at p for reading, links followed, mounts
 // crossed. The caller bounds what it reads.
-func (r *Root) OpenFile(p string) (*os.File, error) {
+func (r *Root) OpenFile(p string) (*File, error) {
 	f, _, err := r.openRegular(p)
 	return f, err
 }
 
-func (r *Root) openRegular(p string) (*os.File, int64, error) {
+func (r *Root) openRegular(p string) (*File, int64, error) {
 	fd, err := r.find(p, 0, anyMount)
 	if err != nil {
 		return nil, 0, explain("open", p, err)
@@ -94,7 +94,7 @@ var errNotRegular = errors.New("not a regular file")
 
 // openFD opens the object of an O_PATH descriptor for reading if it is a regular
 // file. The open file and its size are of one inode.
-func openFD(fd int) (*os.File, unix.Stat_t, error) {
+func openFD(fd int) (*File, unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return nil, st, err
@@ -132,7 +132,7 @@ func (r *Root) ReadDir(p string, limit int) ([]string, error) {
 
 // listing opens a directory, held by an O_PATH descriptor, for its names.
 func listing(dir int) (*os.File, error) {
-	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK)
+	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
