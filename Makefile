@@ -45,9 +45,12 @@ FUZZTIME ?= 10s
 fuzz: ## fuzz every parser, FUZZTIME each (10s)
 	@packaging/fuzz.sh $(FUZZTIME)
 
-check: lint test scenarios test-lxc ## what CI runs
+check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
+	$(GO) test -count=1 -run '^TestShipped' ./hook
+
+check: lint check-hook test scenarios test-lxc ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc bench lint golden fuzz check clean
+.PHONY: help build scenarios test test-lxc bench lint golden fuzz check-hook check clean

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -337,16 +338,24 @@ func TestMountsAreNotWrittenThrough(t *testing.T) { // A5
 	})
 }
 
+// racesEnv, set in the environment, is how often each operation of a race runs.
+const racesEnv = "GPURIG_RACES"
+
 // An exchange thread swaps a directory for a link to the host while we work
-// below it: nothing may ever land there (A3).
-func TestExchangeRace(t *testing.T) {
+// below it: nothing may ever land there (A3), nothing there may change its mode
+// (A22) or go (A36).
+func TestA3A22ExchangeRace(t *testing.T) {
+	times := 250
+	if n, err := strconv.Atoi(os.Getenv(racesEnv)); err == nil {
+		times = n
+	}
 	both(t, func(t *testing.T, open func(string) *inroot.Root) {
-		w := newWorld(t, "dir usr/lib/d", "link usr/lib/s $H")
+		w := newWorld(t, "dir dev/d/d", "link dev/s $H")
 		stop := make(chan struct{})
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			a, b := filepath.Join(w.R, "usr/lib/d"), filepath.Join(w.R, "usr/lib/s")
+			a, b := filepath.Join(w.R, "dev/d"), filepath.Join(w.R, "dev/s")
 			for {
 				select {
 				case <-stop:
@@ -357,20 +366,79 @@ func TestExchangeRace(t *testing.T) {
 			}
 		}()
 		r := open(w.R)
-		ok := 0
-		for i := range 2000 {
-			_, err := r.Symlink(fmt.Sprintf("/usr/lib/d/l%d", i%7), fmt.Sprint(i))
+		ok := map[string]int{}
+		try := func(name string, err error) {
 			if err == nil {
-				ok++
+				ok[name]++
 			}
-			r.MkdirAll(fmt.Sprintf("/usr/lib/d/m%d", i%7))
-			r.WriteFile("/usr/lib/d/f", []byte(fmt.Sprint(i)), 0o644)
+		}
+		for i := range times {
+			_, err := r.Symlink(fmt.Sprintf("/dev/d/l%d", i%7), fmt.Sprint(i))
+			try("Symlink", err)
+			_, err = r.MkdirAll(fmt.Sprintf("/dev/d/m%d/n", i%7))
+			try("MkdirAll", err)
+			_, err = r.WriteFile("/dev/d/f", []byte(fmt.Sprint(i)), 0o644)
+			try("WriteFile", err)
+			_, err = r.MountPoint(fmt.Sprintf("/dev/d/p%d", i%7), false)
+			try("MountPoint", err)
+			try("Chmod", r.Chmod("/dev/d/d", fs.FileMode(0o700+i%8)))
+			removed, err := r.RemoveEmpty(fmt.Sprintf("/dev/d/m%d/n", i%7), true)
+			if removed {
+				try("RemoveEmpty", err)
+			}
+			removed, err = r.RemoveLink(fmt.Sprintf("/dev/d/l%d", i%7), fmt.Sprint(i))
+			if removed {
+				try("RemoveLink", err)
+			}
+			if _, err := r.ReadFile("/dev/d/inner", 100); err == nil {
+				t.Fatal("a file of the host was read")
+			}
 		}
 		close(stop)
 		<-done
 		w.canary()
-		if ok == 0 {
-			t.Error("no operation succeeded: the race was not run against anything")
+		for _, name := range []string{"Symlink", "MkdirAll", "WriteFile", "MountPoint", "Chmod", "RemoveEmpty", "RemoveLink"} {
+			if ok[name] == 0 {
+				t.Errorf("no %s succeeded: the race was not run against it", name)
+			}
 		}
 	})
+}
+
+// TestElsewhereReadsMountTables is the rule by which a file system of the host's
+// is told from the container's own.
+func TestElsewhereReadsMountTables(t *testing.T) {
+	const table = "24 1 0:22 / /dev rw - devtmpfs dev rw\n31 1 8:1 / / rw - ext4 /dev/vda rw\n" +
+		"90 31 0:50 / /c/dev rw - tmpfs none rw\n91 90 0:50 /x /c/dev/x rw - tmpfs none rw\n92 31 0:51 / /a rw - tmpfs none rw\n93 31 0:51 / /ab rw - tmpfs none rw\n"
+	for _, tc := range []struct {
+		name, number, id string
+		want             bool
+	}{
+		{"the container's own, which we see", "0:50", "90", false},
+		{"the container's own, which we do not see", "0:77", "5", false},
+		{"the host's /dev, seen from outside", "0:22", "5", true},
+		{"mounted beside, with a name that starts alike", "0:51", "92", true},
+	} {
+		if got := inroot.Elsewhere(table, tc.number, tc.id); got != tc.want {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
+// Kernels before 5.8 tell the mount id in procfs only.
+func TestMountIDsOfBothSourcesAgree(t *testing.T) {
+	for _, name := range []string{"/", "/proc", t.TempDir()} {
+		fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		a, err := inroot.MountIDFromProc(fd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := inroot.MountIDFromKernel(fd); err != nil || a != b {
+			t.Errorf("%s: %d and %d, %v", name, a, b, err)
+		}
+	}
 }

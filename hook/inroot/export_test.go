@@ -1,0 +1,8 @@
+package inroot
+
+// What the tests of this package look at from outside.
+var (
+	Elsewhere         = elsewhere
+	MountIDFromProc   = mountIDFromProc
+	MountIDFromKernel = mountID
+)
