@@ -72,6 +72,8 @@ type Options struct {
 	// Log receives what the FUSE library has to say, at level Debug; nil
 	// discards it. Requests that fail are answered with an errno, not logged.
 	Log *slog.Logger
+
+	writable bool // the mount is not read-only
 }
 
 // A Mounted is a mounted tree. Call Unmount when done; a server that dies takes

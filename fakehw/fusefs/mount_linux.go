@@ -50,7 +50,10 @@ func direct(opts Options) (conn, mnt int, err error) {
 	if err = unix.FsconfigCreate(fsfd); err != nil {
 		return -1, -1, os.NewSyscallError("fsconfig create", err)
 	}
-	attr := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_RDONLY
+	attr := unix.MOUNT_ATTR_NOSUID
+	if !opts.writable {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
 	if !opts.Dev {
 		attr |= unix.MOUNT_ATTR_NODEV
 	}

@@ -180,3 +180,9 @@ func guard(broken *bool, f func() error) (err error) {
 	}()
 	return f()
 }
+
+// Prove makes all mounts of this process's namespace private and makes sure that
+// it worked and that the namespace is not the one called parentNS, which is what
+// /proc/self/ns/mnt said in the parent ("mnt:[4026531841]"). Whoever mounts a
+// fake thing calls it before the first mount.
+func Prove(parentNS string) error { return prove(parentNS) }

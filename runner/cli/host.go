@@ -25,6 +25,7 @@ func newHost(s Streams) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s), newHostDiff(s))
+	cmd.AddCommand(newHostEnter(s))
 	return cmd
 }
 

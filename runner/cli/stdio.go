@@ -5,12 +5,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"
 )
 
 // Init must be the first call of main: this program starts itself once more to
-// serve as the child that works inside a fake machine.
-func Init() { mntns.Init() }
+// serve as the child that works inside a fake machine, or as the first process
+// of one that a command is to run on.
+func Init() {
+	mntns.Init()
+	fakemachine.Init()
+}
 
 // Stdio returns the process's own streams.
 func Stdio() Streams {

@@ -1,0 +1,313 @@
+package machine
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/device"
+	"gpurig/core/host"
+	"gpurig/core/ldcache"
+	"gpurig/fakehw/tree"
+)
+
+// overlaid are the real directories that get a layer of files. In every other
+// directory further entries stand among the real ones.
+var overlaid = []string{"/usr", "/etc", "/lib", "/lib64", "/opt"}
+
+// A staging area is a tmpfs: what is in it, and how it is used.
+type staging struct {
+	t       *tree.Tree // folders: upper/usr, work/usr, annex/0, dev
+	host    *tree.Tree
+	files   map[string][]byte
+	dirs    map[string]place // of the host's directories
+	setup   *setup
+	annexes map[string]string // real directory -> folder
+	arch    string            // of this machine
+	live    string            // folder that is /run/gpurig
+	err     error
+}
+
+// A place is where a directory of the host is on the machine.
+type place struct {
+	real   string // without links
+	exists string // the deepest directory of it that is there
+}
+
+// stage says what the staging area has for a host.
+func stage(v view, o Options, mknod bool) (*staging, error) {
+	s := &staging{t: tree.New(), host: v.tree, files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}, arch: machineArch()}
+	if mknod {
+		s.dev()
+	}
+	err := v.tree.Walk(func(p string, e *tree.Entry) error {
+		top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
+		if top == "sys" || top == "proc" || top == "dev" {
+			return nil
+		}
+		if data, ok := o.Files[p]; ok && e.Mode.IsRegular() {
+			e = &tree.Entry{Info: e.Info, Data: data}
+			e.Size = int64(len(data))
+		}
+		s.entry(p, e)
+		return s.err
+	})
+	if err != nil {
+		return nil, err
+	}
+	run := s.place("/run").exists
+	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
+		at := place{run + "/gpurig", run}
+		s.live = strings.TrimPrefix(s.folder(at.real, at), "/")
+		s.put(at.real+"/"+name, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: o.Live[name](v.m)}, at)
+	}
+	s.cache(v.m)
+	return s, s.err
+}
+
+func (s *staging) do(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// place finds a directory of the host on the machine, links followed.
+func (s *staging) place(dir string) place {
+	if dir == "/" {
+		return place{"/", "/"}
+	}
+	if p, ok := s.dirs[dir]; ok {
+		return p
+	}
+	up := s.place(path.Dir(dir))
+	p := place{path.Join(up.real, path.Base(dir)), up.exists}
+	if up.exists == up.real {
+		var st unix.Stat_t
+		if err := unix.Stat(p.real, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+			if real, err := realPath(p.real); err == nil {
+				p = place{real, real}
+			}
+		}
+	}
+	s.dirs[dir] = p
+	return p
+}
+
+// realPath follows every link of a path of the machine.
+func realPath(p string) (string, error) {
+	fd, err := unix.Open(p, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd)
+	return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+}
+
+// entry puts one entry of the host in its place. What the machine has itself
+// stays, unless it is the driver's.
+func (s *staging) entry(p string, e *tree.Entry) {
+	at := s.place(path.Dir(p))
+	real := path.Join(at.real, path.Base(p))
+	var st unix.Stat_t
+	err := unix.Lstat(real, &st)
+	switch {
+	case e.Mode.IsDir():
+		if err == nil || len(e.Children) > 0 {
+			return // it comes with what is in it
+		}
+	case err == nil && (!drivers(p) || st.Mode&unix.S_IFMT == unix.S_IFDIR):
+		return
+	}
+	s.put(real, e, at)
+}
+
+// drivers reports whether a file of the host takes the place of one that the
+// machine has.
+func drivers(p string) bool {
+	if p == "/etc/os-release" {
+		return true
+	}
+	for _, word := range []string{"nvidia", "cuda", "nvcuvid", "nvoptix", "nv_tegra", "/tegra", "cufile", "/etc/cdi/", "nv-fabricmanager"} {
+		if strings.Contains(p, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// put adds an entry at the real path p to the staging area.
+func (s *staging) put(p string, e *tree.Entry, at place) {
+	to := s.folder(p, at)
+	if to == "" {
+		return
+	}
+	s.parents(path.Dir(p), path.Dir(to))
+	switch {
+	case e.Mode.IsDir():
+		s.do(s.t.Mkdir(to, e.Mode.Perm()))
+	case e.Mode.IsRegular():
+		s.do(s.t.WriteFile(to, e.Data, e.Mode.Perm()))
+	case e.IsLink():
+		s.do(s.t.Symlink(to, e.Target))
+	case e.Mode&fs.ModeSocket != 0:
+		s.do(s.t.Socket(to, e.Mode.Perm()))
+	case e.Mode&fs.ModeNamedPipe != 0:
+		s.do(s.t.Fifo(to, e.Mode.Perm()))
+	}
+}
+
+// folder returns where in the staging area the real path p is, and notes how
+// that is shown.
+func (s *staging) folder(p string, at place) string {
+	for _, dir := range overlaid {
+		if !strings.HasPrefix(p, dir+"/") || !strings.HasPrefix(at.exists+"/", dir+"/") {
+			continue
+		}
+		if !slices.Contains(s.setup.Overlays, dir) {
+			s.setup.Overlays = append(s.setup.Overlays, dir)
+			s.do(s.t.Mkdir("/work"+dir, 0o755))
+			s.parents(dir, "/upper"+dir)
+		}
+		return "/upper" + p
+	}
+	dir, ok := s.annexes[at.exists]
+	if !ok {
+		dir = "annex/" + strconv.Itoa(len(s.annexes))
+		s.annexes[at.exists] = dir
+		s.setup.Annexes = append(s.setup.Annexes, annex{Dir: at.exists, Stage: dir})
+		s.parents(at.exists, "/"+dir)
+	}
+	rest, _ := below1(p, at.exists)
+	return "/" + dir + "/" + rest
+}
+
+// below1 returns where p is below dir.
+func below1(p, dir string) (string, bool) {
+	return strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// parents makes the folder to with mode and owner of the real directory dir, and
+// those above it.
+func (s *staging) parents(dir, to string) {
+	if _, err := s.t.Lstat(to); err == nil || to == "/" {
+		return
+	}
+	if up := path.Dir(to); up != "/upper" && up != "/annex" {
+		s.parents(path.Dir(dir), up)
+	}
+	mode, uid, gid := fs.FileMode(0o755), uint32(0), uint32(0)
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err == nil {
+		mode, uid, gid = fs.FileMode(st.Mode&0o777), st.Uid, st.Gid
+	}
+	s.do(s.t.Mkdir(to, mode))
+	s.do(s.t.Chown(to, uid, gid))
+}
+
+// dev puts the host's nodes and their links into the folder dev.
+func (s *staging) dev() {
+	s.setup.Dev = true
+	s.do(s.t.Mkdir("/dev", 0o755))
+	for p, e := range devEntries(s.host) {
+		s.do(putNode(s.t, p, e))
+	}
+}
+
+// devEntries are the entries below /dev that are the host's own: its nodes, and
+// the links to them.
+func devEntries(t *tree.Tree) map[string]*tree.Entry {
+	out := map[string]*tree.Entry{}
+	top, err := t.Entry("/dev")
+	if err != nil {
+		return out
+	}
+	var walk func(p string, e *tree.Entry)
+	walk = func(p string, e *tree.Entry) {
+		if !e.Mode.IsDir() || len(e.Children) == 0 {
+			out[p] = e
+		}
+		for name, child := range e.Children {
+			walk(p+"/"+name, child)
+		}
+	}
+	for name, e := range top.Children {
+		if host.IsGPUNode(name) {
+			walk("/dev/"+name, e)
+		}
+	}
+	for _, dir := range []string{"char", "block"} {
+		if d := top.Children[dir]; d != nil {
+			for name, e := range d.Children {
+				if to := path.Join("/dev", dir, e.Target); gpuPath(to) {
+					out["/dev/"+dir+"/"+name] = e
+				}
+			}
+		}
+	}
+	return out
+}
+
+func putNode(t *tree.Tree, p string, e *tree.Entry) error {
+	switch {
+	case e.IsDevice():
+		return t.Mknod(node(p, e))
+	case e.IsLink():
+		return t.Symlink(p, e.Target)
+	case e.Mode.IsDir():
+		return t.Mkdir(p, e.Mode.Perm())
+	}
+	return t.WriteFile(p, e.Data, e.Mode.Perm())
+}
+
+func node(p string, e *tree.Entry) device.Node {
+	return device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID}
+}
+
+// machineArch is this machine's architecture as uname -m prints it.
+func machineArch() string {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Machine[:])
+}
+
+// cache adds the driver's libraries to the machine's loader cache, if its
+// programs could use them.
+func (s *staging) cache(m host.Model) {
+	if m.Arch != s.arch || m.Userspace == nil {
+		return
+	}
+	real, err := os.ReadFile(ldcache.File)
+	if err != nil {
+		return // musl, or NixOS: there is none to add to
+	}
+	have, err := ldcache.Parse(real)
+	if err != nil {
+		return // none that a loader would use
+	}
+	text, err := s.host.ReadFile(strings.TrimRight(m.Userspace.DriverRoot, "/") + ldcache.File)
+	if err != nil {
+		return // the host's loader finds its libraries in another way
+	}
+	add, err := ldcache.Parse(text)
+	if err != nil {
+		s.do(err)
+		return
+	}
+	for _, e := range add.Entries {
+		e.Path = strings.TrimRight(m.Userspace.DriverRoot, "/") + e.Path
+		if drivers(e.Path) || len(have.Lookup(e.SONAME)) == 0 {
+			have.Entries = slices.DeleteFunc(have.Entries, func(x ldcache.Entry) bool { return x.SONAME == e.SONAME && x.Flags == e.Flags })
+			have.Entries = append(have.Entries, e)
+		}
+	}
+	have.Sort()
+	s.put(ldcache.File, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: have.Marshal()}, s.place("/etc"))
+}

@@ -1,0 +1,83 @@
+// Package machine runs programs on a fake host: unmodified ones, which look at
+// /sys, /dev, /proc and the driver's files and find those of the host.
+//
+// Enter starts a command in a mount namespace (and a process namespace) of its
+// own. As root that is all it takes; else the command is root in a user
+// namespace of its own, where the kernel allows it. There,
+//
+//   - /sys is the real one, passed through, with the host's GPUs in place of the
+//     machine's own; control groups and whatever else is mounted below it stay;
+//   - /dev has the machine's nodes and the host's;
+//   - /proc/driver, devices, modules, misc, cmdline and the kernel's release are
+//     the host's where they speak of GPUs;
+//   - the driver's files, its firmware, sockets and settings are laid over /usr,
+//     /etc and /run, and the loader's cache knows the libraries.
+//
+// What the command writes below /usr and /etc it writes for itself. Everything
+// else of the machine is the real one. The server of all this is the calling
+// process, outside of the namespaces; when the command ends, or the caller does,
+// however that ends, all of it is gone, and every process of the command with it.
+//
+// A program that uses this package calls Init first of all in main.
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/live"
+	"gpurig/fakehw/tree"
+)
+
+// Sentinels; all errors of this package wrap one of them or the context's cause.
+var (
+	ErrNotInit = errors.New("machine.Init was not called at the start of main")
+	ErrUnable  = errors.New("this machine does not allow a fake machine to be entered")
+	ErrStart   = errors.New("the command did not start")
+	ErrLost    = errors.New("the fake machine was lost")
+)
+
+// An Error says why a command was not run.
+type Error struct {
+	Err  error
+	Hint string // what the user can do, one sentence
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("fake machine: %v", e.Err) }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Options adjust Enter. The zero value runs a shell.
+type Options struct {
+	Name    string   // of the host, for the shell's prompt
+	Command []string // program and arguments; empty: a shell
+	Env     []string // of the command; nil: ours
+	Stdin   *os.File // nil: ours, and so on
+	Stdout  *os.File
+	Stderr  *os.File
+	Warn    io.Writer // what differs from the host, one line each; nil discards
+	// Signals are sent to the command; nil: none. A closed channel ends nothing.
+	Signals <-chan os.Signal
+	// UserNamespace takes the unprivileged way even where we are root.
+	UserNamespace bool
+	// Files are regular files to put in place of those of the host's tree, by
+	// their path there: a library that works instead of one that only looks so.
+	Files map[string][]byte
+	// Live are files below /run/gpurig that follow the host: each is made of its
+	// model when it is read.
+	Live map[string]func(host.Model) []byte
+}
+
+// Entered is what became of a command.
+type Entered struct {
+	Exit int // its exit code; 128 and the signal's number if a signal ended it
+}
+
+// A view is what both ends of a machine must know of a host.
+type view struct {
+	h    *live.Host
+	tree *tree.Tree // a copy, as it was in the beginning
+	m    host.Model
+}

@@ -1,0 +1,300 @@
+package machine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/disk"
+	"gpurig/fakehw/fusefs"
+	"gpurig/fakehw/live"
+	"gpurig/fakehw/tree"
+)
+
+// A server is what answers for a machine, outside of it.
+type server struct {
+	h     *live.Host
+	o     Options
+	area  int // the staging area
+	mknod bool
+	real  []host.Major // lines of the machine's own /proc/devices
+	fds   []int        // of real directories
+	fuse  *fusefs.Served
+	live  string                  // folder of the staging area that is /run/gpurig
+	up    atomic.Pointer[process] // set when the command runs
+	done  chan struct{}
+	ended atomic.Bool
+}
+
+func newServer(h *live.Host, o Options, area int, mknod bool) (*server, error) {
+	text, err := os.ReadFile("/proc/devices")
+	if err != nil {
+		return nil, err
+	}
+	real, err := host.ParseProcDevices(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("/proc/devices: %w", err)
+	}
+	return &server{h: h, o: o, area: area, mknod: mknod, real: real, done: make(chan struct{}, 1)}, nil
+}
+
+// close gives everything up. Changes of the host are not followed any more.
+func (s *server) close() {
+	s.ended.Store(true)
+	for _, fd := range s.fds {
+		unix.Close(fd)
+	}
+	unix.Close(s.area)
+}
+
+func (s *server) directory(p string) (int, error) {
+	fd, err := unix.Open(p, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return -1, nil
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: p, Err: err}
+	}
+	s.fds = append(s.fds, fd)
+	return fd, nil
+}
+
+// serve answers on the FUSE connection.
+func (s *server) serve(conn int) (*fusefs.Served, error) {
+	u := fusefs.Union{Tree: s.h.Tree(), Lock: s.h.Locker(), Write: s.h.Write, Branches: map[string]fusefs.Branch{}, Files: map[string]func() []byte{}}
+	sys, err := newSysView()
+	if err != nil {
+		unix.Close(conn)
+		return nil, err
+	}
+	branches := map[string]fusefs.Branch{
+		"sys":    {Sub: "/sys", Merge: sys.merge, Hide: sys.hide, Deny: sys.deny},
+		"driver": {Sub: "/proc/driver", Merge: func(rel string) bool { return rel == "" }, Hide: func(rel string) bool { return strings.HasPrefix(rel, "nvidia") }},
+	}
+	reals := map[string]string{"sys": "/sys", "driver": "/proc/driver"}
+	if !s.mknod {
+		branches["dev"] = fusefs.Branch{Sub: "/dev", Merge: func(rel string) bool { return rel == "" || rel == "char" }, Hide: func(rel string) bool { return gpuPath("/dev/" + rel) }}
+		reals["dev"] = "/dev"
+	}
+	for _, name := range slices.Sorted(maps.Keys(branches)) {
+		b := branches[name]
+		if b.Real, err = s.directory(reals[name]); err != nil {
+			unix.Close(conn)
+			return nil, err
+		}
+		u.Branches[name] = b
+	}
+	for p, make := range procFiles(s.h) {
+		u.Files[procName(p)] = make
+	}
+	s.fuse, err = u.Serve(conn)
+	return s.fuse, err
+}
+
+// procName is the name of a file of /proc at the top of the FUSE mount.
+func procName(p string) string {
+	return "proc" + strings.ReplaceAll(strings.TrimPrefix(p, "/proc"), "/", ".")
+}
+
+// stage fills the staging area and says what to do with it.
+func (s *server) stage(ctx context.Context) (*setup, error) {
+	s.h.Locker().Lock()
+	v := view{h: s.h, tree: s.h.Tree().Clone()}
+	s.h.Locker().Unlock()
+	v.m = s.h.Model()
+	st, err := stage(v, s.o, s.mknod)
+	if err != nil {
+		return nil, err
+	}
+	missing, err := disk.WriteAt(ctx, st.t, s.area, disk.Options{Mknod: s.mknod})
+	if err != nil {
+		return nil, err
+	}
+	report(s.o.Warn, missing)
+	s.live = st.live
+	out := st.setup
+	slices.Sort(out.Overlays)
+	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}
+	for _, p := range slices.Sorted(maps.Keys(procFiles(s.h))) {
+		out.Binds = append(out.Binds, bind{procName(p), p})
+	}
+	if s.mknod {
+		out.NoDev = s.denied(devEntries(v.tree))
+	}
+	out.Command, out.Env = s.o.Command, s.o.Env
+	if out.Dir, err = os.Getwd(); err != nil {
+		out.Dir = "/"
+	}
+	return out, nil
+}
+
+// denied lists the nodes among entries whose number the machine itself has.
+func (s *server) denied(entries map[string]*tree.Entry) []string {
+	var out []string
+	for p, e := range entries {
+		if !e.IsDevice() {
+			continue
+		}
+		kind := "block"
+		if e.Mode&os.ModeCharDevice != 0 {
+			kind = "char"
+		}
+		if taken(s.real, nodeNumber{kind, e.Num}) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// watch follows the host from now on.
+func (s *server) watch(p *process) {
+	if s.up.CompareAndSwap(nil, p) {
+		s.h.Watch(s.follow)
+	}
+}
+
+// follow makes the machine what the host has become.
+func (s *server) follow(e live.Event) {
+	if s.ended.Load() {
+		return
+	}
+	s.fuse.Changed(e.Changes)
+	if s.mknod {
+		if err := s.nodes(e.Changes); err != nil {
+			fmt.Fprintf(s.o.Warn, "device nodes: %v\n", err)
+		}
+	}
+	for name, make := range s.o.Live {
+		if err := s.rewrite(name, make(e.Model)); err != nil {
+			fmt.Fprintf(s.o.Warn, "%s: %v\n", name, err)
+		}
+	}
+}
+
+// nodes adds and removes device nodes. Where one of them is bound to keep it from
+// being opened, removing it takes the bind away, since we are outside.
+func (s *server) nodes(changes []tree.Change) error {
+	var errs []error
+	entries := map[string]*tree.Entry{}
+	s.h.Locker().Lock()
+	now := devEntries(s.h.Tree())
+	s.h.Locker().Unlock()
+	for _, c := range slices.Backward(changes) { // what is in a directory before it
+		if c.Kind == tree.Removed && strings.HasPrefix(c.Path, "/dev/") {
+			errs = append(errs, s.remove(c.Path))
+		}
+	}
+	for _, c := range changes {
+		if e := now[c.Path]; e != nil && c.Kind != tree.Removed {
+			entries[c.Path] = e
+		}
+	}
+	if len(entries) == 0 {
+		return errors.Join(errs...)
+	}
+	for _, p := range slices.Sorted(maps.Keys(entries)) {
+		errs = append(errs, s.place(p, entries[p]))
+	}
+	if denied := s.denied(entries); len(denied) > 0 {
+		if err := s.up.Load().w.send(message{NoDev: denied}); err != nil {
+			return err
+		}
+		select {
+		case <-s.done:
+		case <-s.up.Load().gone:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *server) remove(p string) error {
+	err := unix.Unlinkat(s.area, p[1:], 0)
+	if err == unix.EISDIR {
+		err = unix.Unlinkat(s.area, p[1:], unix.AT_REMOVEDIR)
+	}
+	if err == unix.ENOENT || err == unix.ENOTEMPTY { // never there; a directory that is not ours alone
+		return nil
+	}
+	return wrapPath("remove", p, err)
+}
+
+func wrapPath(op, p string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: op, Path: p, Err: err}
+}
+
+func (s *server) place(p string, e *tree.Entry) error {
+	if err := s.mkdirs(path.Dir(p)); err != nil {
+		return err
+	}
+	at := p[1:]
+	switch {
+	case e.IsLink():
+		if err := s.remove(p); err != nil {
+			return err
+		}
+		return wrapPath("symlink", p, unix.Symlinkat(e.Target, s.area, at))
+	case e.Mode.IsDir():
+		return s.mkdirs(p)
+	case !e.IsDevice():
+		return nil
+	}
+	n := node(p, e)
+	kind := uint32(unix.S_IFBLK)
+	if e.Mode&os.ModeCharDevice != 0 {
+		kind = unix.S_IFCHR
+	}
+	err := unix.Mknodat(s.area, at, kind|uint32(n.Mode), int(unix.Mkdev(n.Num.Major, n.Num.Minor)))
+	if err != nil && err != unix.EEXIST {
+		return wrapPath("mknod", p, err)
+	}
+	if err := unix.Fchmodat(s.area, at, uint32(n.Mode), 0); err != nil { // the umask took some
+		return wrapPath("chmod", p, err)
+	}
+	return wrapPath("chown", p, unix.Fchownat(s.area, at, int(n.UID), int(n.GID), unix.AT_SYMLINK_NOFOLLOW))
+}
+
+func (s *server) mkdirs(dir string) error {
+	if dir == "/" {
+		return nil
+	}
+	if err := s.mkdirs(path.Dir(dir)); err != nil {
+		return err
+	}
+	err := unix.Mkdirat(s.area, dir[1:], 0o755)
+	if err == unix.EEXIST {
+		return nil
+	}
+	if err == nil {
+		err = unix.Fchmodat(s.area, dir[1:], 0o755, 0) // the umask took some
+	}
+	return wrapPath("mkdir", dir, err)
+}
+
+// rewrite replaces a live file at once, so that no reader sees half of it.
+func (s *server) rewrite(name string, data []byte) error {
+	tmp, to := s.live+"/."+name, s.live+"/"+name
+	fd, err := unix.Openat(s.area, tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return wrapPath("create", tmp, err)
+	}
+	f := os.NewFile(uintptr(fd), tmp)
+	_, err = io.Copy(f, strings.NewReader(string(data)))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return wrapPath("rename", to, unix.Renameat(s.area, tmp, s.area, to))
+}

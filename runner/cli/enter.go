@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/live"
+	fakemachine "gpurig/fakehw/machine"
+	"gpurig/fakehw/tree"
+	"gpurig/runner/specgen"
+)
+
+func newHostEnter(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "enter HOST [-- COMMAND [ARG...]]",
+		Short: "Run a command on a fake host, as if this machine were it",
+		Long: `Enter runs a command, or a shell, in which /sys, /dev, /proc and the driver's
+files are those of the fake host; all else is this machine's. What the command
+writes to sysfs has its effect there: drivers are bound, virtual functions and
+mediated devices appear. Nothing of it is seen outside, and all of it is gone
+when the command ends. The exit code is the command's.
+
+It takes root, or a kernel that lets every user have user namespaces.`,
+		Example: "  gpurig host enter dgx-a100 -- lspci -nnk",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			h, err := openHost(args[0])
+			if err != nil {
+				return err
+			}
+			return enterHost(cmd.Context(), s, h, args[1:])
+		},
+	}
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+// liveHost makes a host that changes of what a name stands for.
+func liveHost(h fakeHost) (*live.Host, error) {
+	return live.New(h.request.Model, live.Options{Build: func(m host.Model) (*tree.Tree, error) {
+		r := h.request
+		r.Model = m
+		return buildTree(r)
+	}})
+}
+
+// buildTree makes a tree that nobody else has.
+func buildTree(r specgen.Request) (*tree.Tree, error) {
+	t, err := r.Tree()
+	if err != nil || r.Recording == "" {
+		return t, err
+	}
+	return t.Clone(), nil
+}
+
+func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) error {
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	l, err := liveHost(h)
+	if err != nil {
+		return broken(err)
+	}
+	signals, stop := commandSignals()
+	defer stop()
+	// A signal to us is one for the command, and no reason to end it ourselves.
+	out, err := fakemachine.Enter(context.WithoutCancel(ctx), l, fakemachine.Options{Name: h.name, Command: command, Warn: s.Err, Signals: signals})
+	var e *fakemachine.Error
+	switch {
+	case errors.Is(err, fakemachine.ErrStart):
+		return &exit{code: out.Exit, err: err}
+	case errors.As(err, &e) && e.Hint != "":
+		return &exit{code: ExitBroken, err: hint(err, "%s", e.Hint)}
+	case err != nil:
+		return broken(err)
+	case out.Exit != 0:
+		return &exit{code: out.Exit}
+	}
+	return nil
+}
+
+// commandSignals are those that a command gets because we did. Where we are in
+// the foreground of a terminal, what its keys send reaches the command without us.
+func commandSignals() (<-chan os.Signal, func()) {
+	all, out := make(chan os.Signal, 8), make(chan os.Signal, 8)
+	signal.Notify(all, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
+	done := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case sig := <-all:
+				if (sig == unix.SIGINT || sig == unix.SIGQUIT) && inForeground() {
+					continue
+				}
+				select {
+				case out <- sig:
+				case <-done:
+					return
+				}
+			case <-done:
+				return
+			}
+		}
+	}()
+	return out, func() { signal.Stop(all); close(done) }
+}
+
+// inForeground reports whether the keys of a terminal send us signals.
+func inForeground() bool {
+	tty, err := os.Open("/dev/tty")
+	if err != nil {
+		return false
+	}
+	defer tty.Close()
+	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
