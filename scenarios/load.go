@@ -220,6 +220,8 @@ func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 		d.report(place{}, "", "%v", tooLarge(int64(len(data))))
 	case !utf8.Valid(data):
 		d.report(place{}, "", "not UTF-8 text")
+	case tooDeep(data) > 0:
+		d.report(place{}, "", "line %d: nested deeper than %d levels", tooDeep(data), maxNesting)
 	case strings.IndexFunc(string(data), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }) >= 0:
 		d.report(place{}, "", "has a control character")
 	default:

@@ -25,6 +25,10 @@ type reader struct {
 
 // document parses data, which must be one document without anchors.
 func (r *reader) document(data []byte) ast.Node {
+	if line := tooDeep(data); line > 0 {
+		r.problems = append(r.problems, &Problem{File: r.file, Line: line, Column: 1, Why: fmt.Sprintf("nested deeper than %d levels", maxNesting)})
+		return nil
+	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at, why := place{1, 1}, err.Error()
