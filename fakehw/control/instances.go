@@ -80,7 +80,7 @@ func (a *applying) createCI() (State, Reply) {
 	}
 	n := total
 	if a.cmd.Profile != Any {
-		if n = computeSlices[a.cmd.Profile]; n == 0 || n > total {
+		if n = computeSlices(a.cmd.Profile, gi); n == 0 || n > total {
 			return a.refuse(nvml.ERROR_INVALID_ARGUMENT, "GPU instance %d has no compute instance profile %d", gi.ID, a.cmd.Profile)
 		}
 	}
@@ -98,13 +98,25 @@ func (a *applying) createCI() (State, Reply) {
 	return a.replace(at, gi, OK(ci.ID))
 }
 
-// computeSlices are the slices of compute instance profiles by number, which is
-// their id too (nvml.h, NVML_COMPUTE_INSTANCE_PROFILE_…; nvidia-smi mig -lcip).
-// What only some GPUs have (1_SLICE_REV1) is not there.
-var computeSlices = map[int]int{
-	nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE: 1, nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE: 2, nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE: 3,
-	nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE: 4, nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE: 6, nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE: 7,
-	nvml.COMPUTE_INSTANCE_PROFILE_8_SLICE: 8,
+// doubleMemory is the id of the GPU instance profile of one slice and twice the
+// memory, whose compute instance has a profile of its own.
+const doubleMemory = 15
+
+// computeSlices returns the slices of a compute instance profile of gi by its
+// number, which is its id too (nvml.h, NVML_COMPUTE_INSTANCE_PROFILE_…;
+// nvidia-smi mig -lcip); 0 if gi has none of that number.
+func computeSlices(profile int, gi host.GPUInstance) int {
+	if gi.ProfileID == doubleMemory && Slices(gi.Profile) == 1 {
+		if profile == nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1 {
+			return 1
+		}
+		return 0
+	}
+	return map[int]int{
+		nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE: 1, nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE: 2, nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE: 3,
+		nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE: 4, nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE: 6, nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE: 7,
+		nvml.COMPUTE_INSTANCE_PROFILE_8_SLICE: 8,
+	}[profile]
 }
 
 // Slices returns the compute slices of a profile's name: 3 of "3g.40gb", 1 of

@@ -60,6 +60,65 @@ func architecture(cc string) nvml.DeviceArchitecture {
 	return nvml.DEVICE_ARCH_UNKNOWN
 }
 
+// share is what a GPU instance of a profile has.
+type share struct {
+	sms     int
+	engines catalog.Engines
+}
+
+// ProfileName returns the name of a GPU instance profile of g by its id, as
+// nvidia-smi mig -lgip prints it after "MIG"; empty if g has none of that id.
+func ProfileName(g host.GPU, id int) string {
+	for _, p := range geometry(g) {
+		if p.ID == id {
+			return p.Name
+		}
+	}
+	if g.MIG != nil {
+		for _, gi := range g.MIG.Instances {
+			if gi.ProfileID == id {
+				return gi.Profile
+			}
+		}
+	}
+	return ""
+}
+
+// ComputeProfileName returns the name of the profile of n slices in a GPU
+// instance of a profile: "1c.3g.40gb" of "3g.40gb", which is that of all three.
+func ComputeProfileName(profile string, n int) string {
+	if n == gpuSlices(profile) {
+		return profile
+	}
+	return strconv.Itoa(n) + "c." + profile
+}
+
+// shareOf returns the share of a profile of g; nothing where the catalogue does
+// not have it.
+func shareOf(g host.GPU, profile string) share {
+	if g.PCI != nil {
+		if p, ok := catalog.ByID(g.PCI.ID); ok {
+			if m, ok := p.MIGProfile(profile); ok {
+				return share{m.SMs, p.Engines(m)}
+			}
+		}
+	}
+	return share{}
+}
+
+// placements are the instances of g as the catalogue counts them.
+func placements(p catalog.Product, g host.GPU) []catalog.Placement {
+	var out []catalog.Placement
+	for _, gi := range g.MIG.Instances {
+		m, ok := p.MIGProfile(gi.Profile)
+		if !ok {
+			m = catalog.MIGProfile{Name: gi.Profile, ID: gi.ProfileID, Size: gi.Size, Compute: gpuSlices(gi.Profile)}
+		}
+		out = append(out, catalog.Placement{Profile: m, Start: gi.Start, ID: gi.ID})
+	}
+	return out
+}
+
 // geometry returns the MIG profiles of a product; none for one that knows no MIG
 // or that the catalogue does not have.
 func geometry(g host.GPU) []catalog.MIGProfile {
@@ -134,8 +193,13 @@ func giProfile(profile string, id int) int {
 }
 
 // ciProfile returns the nvml.COMPUTE_INSTANCE_PROFILE_ number of a number of
-// slices, which is the id too; -1 if there is none.
-func ciProfile(n int) int {
+// slices, which is the id too; -1 if there is none. In the double-memory 1g
+// instance the one slice is of a revision of its own, as a capture of a GH200
+// has it; on A100 that is unverified.
+func ciProfile(n int, gi host.GPUInstance) int {
+	if n == 1 && giProfile(gi.Profile, gi.ProfileID) == nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2 {
+		return nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
+	}
 	switch n {
 	case 1:
 		return nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE

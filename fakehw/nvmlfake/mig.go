@@ -2,11 +2,11 @@ package nvmlfake
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/catalog"
 )
 
 // A migDevice is the handle of a MIG device: one compute instance.
@@ -60,9 +60,17 @@ func (m *migDevice) GetDeviceHandleFromMigDeviceHandle() (nvml.Device, nvml.Retu
 	return m.gpu, nvml.SUCCESS
 }
 
-// GetAttributes returns the instance's share; engines are not modelled and 0.
+// GetAttributes returns the instance's share; engines are those of its GPU
+// instance, which it shares with its neighbours there.
 func (m *migDevice) GetAttributes() (nvml.DeviceAttributes, nvml.Return) {
+	s := shareOf(m.gpu.GPU, m.ci.parent.Profile)
 	return answer(m.check("DeviceGetAttributes"), true, nvml.DeviceAttributes{
+		MultiprocessorCount:       uint32(m.ci.parent.sms(m.ci.slices())),
+		SharedCopyEngineCount:     uint32(s.engines.Copy),
+		SharedDecoderCount:        uint32(s.engines.Decoders),
+		SharedEncoderCount:        uint32(s.engines.Encoders),
+		SharedJpegCount:           uint32(s.engines.JPEG),
+		SharedOfaCount:            uint32(s.engines.OFA),
 		GpuInstanceSliceCount:     uint32(gpuSlices(m.ci.parent.Profile)),
 		ComputeInstanceSliceCount: uint32(m.ci.slices()),
 		MemorySizeMB:              m.ci.parent.MemoryMiB,
@@ -72,6 +80,11 @@ func (m *migDevice) GetAttributes() (nvml.DeviceAttributes, nvml.Return) {
 func (m *migDevice) GetMemoryInfo() (nvml.Memory, nvml.Return) {
 	total := m.ci.parent.MemoryMiB * mib
 	return answer(m.check("DeviceGetMemoryInfo"), total > 0, nvml.Memory{Total: total, Free: total})
+}
+
+// GetComputeRunningProcesses lists none, as of a full GPU.
+func (m *migDevice) GetComputeRunningProcesses() ([]nvml.ProcessInfo, nvml.Return) {
+	return answer(m.check("DeviceGetComputeRunningProcesses"), true, []nvml.ProcessInfo{})
 }
 
 // GetMigMode is for full GPUs only, as is GetMaxMigDeviceCount.
@@ -131,9 +144,12 @@ func (g *gpu) GetGpuInstances(p *nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstanc
 func (g *gpu) profiles() map[int]nvml.GpuInstanceProfileInfo {
 	out := map[int]nvml.GpuInstanceProfileInfo{}
 	for _, p := range geometry(g.GPU) {
+		e := shareOf(g.GPU, p.Name).engines
 		out[giProfile(p.Name, p.ID)] = nvml.GpuInstanceProfileInfo{
 			Id: uint32(p.ID), SliceCount: uint32(p.Compute), InstanceCount: uint32(p.Count),
 			MultiprocessorCount: uint32(p.SMs), MemorySizeMB: p.MemoryMiB,
+			CopyEngineCount: uint32(e.Copy), DecoderCount: uint32(e.Decoders), EncoderCount: uint32(e.Encoders),
+			JpegCount: uint32(e.JPEG), OfaCount: uint32(e.OFA),
 		}
 	}
 	for _, gi := range g.instances {
@@ -188,29 +204,28 @@ func (g *gpu) GetGpuInstancePossiblePlacements(p *nvml.GpuInstanceProfileInfo) (
 	return out, nvml.SUCCESS
 }
 
-// GetGpuInstanceRemainingCapacity counts the placements of a profile that no
-// instance overlaps.
+// GetGpuInstanceRemainingCapacity counts how many more instances of a profile
+// there is room for; on a GPU that the catalogue does not have, none.
 func (g *gpu) GetGpuInstanceRemainingCapacity(p *nvml.GpuInstanceProfileInfo) (int, nvml.Return) {
-	if r := g.check("DeviceGetGpuInstanceRemainingCapacity"); r != nvml.SUCCESS {
+	r := g.check("DeviceGetGpuInstanceRemainingCapacity")
+	switch {
+	case r != nvml.SUCCESS:
 		return 0, r
+	case g.MIG == nil:
+		return 0, nvml.ERROR_NOT_SUPPORTED
+	case p == nil:
+		return 0, nvml.ERROR_INVALID_ARGUMENT
 	}
-	places, r := g.GetGpuInstancePossiblePlacements(p)
-	if r != nvml.SUCCESS {
-		return 0, r
+	var product catalog.Product
+	if g.PCI != nil {
+		product, _ = catalog.ByID(g.PCI.ID)
 	}
-	var taken []nvml.GpuInstancePlacement
-	for _, gi := range g.instances {
-		taken = append(taken, gi.placement())
-	}
-	n := 0
-	for _, at := range places {
-		if slices.ContainsFunc(taken, func(o nvml.GpuInstancePlacement) bool { return at.Start < o.Start+o.Size && o.Start < at.Start+at.Size }) {
-			continue
+	for _, k := range product.MIG {
+		if uint32(k.ID) == p.Id {
+			return product.Remaining(k, placements(product, g.GPU)), nvml.SUCCESS
 		}
-		taken = append(taken, at)
-		n++
 	}
-	return n, nvml.SUCCESS
+	return 0, nvml.SUCCESS
 }
 
 // A gpuInstance is the handle of a GPU instance (GI).
@@ -254,7 +269,7 @@ func (g *gpuInstance) GetComputeInstances(p *nvml.ComputeInstanceProfileInfo) ([
 	}
 	var out []nvml.ComputeInstance
 	for _, c := range g.compute {
-		if uint32(ciProfile(c.slices())) == p.Id {
+		if uint32(ciProfile(c.slices(), g.GPUInstance)) == p.Id {
 			out = append(out, c)
 		}
 	}
@@ -274,11 +289,48 @@ func (g *gpuInstance) GetComputeInstanceProfileInfo(profile, engine int) (nvml.C
 	}
 	total := gpuSlices(g.Profile)
 	for n := 1; n <= total; n++ {
-		if ciProfile(n) == profile {
-			return nvml.ComputeInstanceProfileInfo{Id: uint32(profile), SliceCount: uint32(n), InstanceCount: uint32(total / n)}, nvml.SUCCESS
+		if ciProfile(n, g.GPUInstance) == profile {
+			e := shareOf(g.parent.GPU, g.Profile).engines
+			return nvml.ComputeInstanceProfileInfo{
+				Id: uint32(profile), SliceCount: uint32(n), InstanceCount: uint32(total / n), MultiprocessorCount: uint32(g.sms(n)),
+				SharedCopyEngineCount: uint32(e.Copy), SharedDecoderCount: uint32(e.Decoders), SharedEncoderCount: uint32(e.Encoders),
+				SharedJpegCount: uint32(e.JPEG), SharedOfaCount: uint32(e.OFA),
+			}, nvml.SUCCESS
 		}
 	}
 	return nvml.ComputeInstanceProfileInfo{}, nvml.ERROR_NOT_SUPPORTED
+}
+
+// sms returns the multiprocessors of n of the instance's slices.
+func (g *gpuInstance) sms(n int) int {
+	total := gpuSlices(g.Profile)
+	if total == 0 {
+		return 0
+	}
+	return shareOf(g.parent.GPU, g.Profile).sms * n / total
+}
+
+// GetComputeInstanceRemainingCapacity counts how many more compute instances of
+// a profile there are slices for.
+func (g *gpuInstance) GetComputeInstanceRemainingCapacity(p *nvml.ComputeInstanceProfileInfo) (int, nvml.Return) {
+	r := g.parent.check("GpuInstanceGetComputeInstanceRemainingCapacity")
+	switch {
+	case r != nvml.SUCCESS:
+		return 0, r
+	case p == nil:
+		return 0, nvml.ERROR_INVALID_ARGUMENT
+	}
+	total := gpuSlices(g.Profile)
+	free := total
+	for _, c := range g.compute {
+		free -= c.slices()
+	}
+	for n := 1; n <= total; n++ {
+		if uint32(ciProfile(n, g.GPUInstance)) == p.Id {
+			return free / n, nvml.SUCCESS
+		}
+	}
+	return 0, nvml.ERROR_INVALID_ARGUMENT
 }
 
 // A computeInstance is the handle of a compute instance (CI).
@@ -292,7 +344,7 @@ var _ nvml.ComputeInstance = (*computeInstance)(nil)
 
 func (c *computeInstance) GetInfo() (nvml.ComputeInstanceInfo, nvml.Return) {
 	return answer(c.parent.parent.check("ComputeInstanceGetInfo"), true, nvml.ComputeInstanceInfo{
-		Device: c.parent.parent, GpuInstance: c.parent, Id: uint32(c.ID), ProfileId: uint32(ciProfile(c.slices())),
+		Device: c.parent.parent, GpuInstance: c.parent, Id: uint32(c.ID), ProfileId: uint32(ciProfile(c.slices(), c.parent.GPUInstance)),
 		Placement: nvml.ComputeInstancePlacement{Start: uint32(c.start()), Size: uint32(c.slices())},
 	})
 }
@@ -307,4 +359,30 @@ func (c *computeInstance) start() int {
 		at += o.slices()
 	}
 	return at
+}
+
+// SetMigMode is refused: a Library is of one host, which does not change.
+func (g *gpu) SetMigMode(mode int) (nvml.Return, nvml.Return) {
+	r := g.check("DeviceSetMigMode")
+	switch {
+	case r != nvml.SUCCESS:
+	case maxMIGDevices(g.GPU) > 0 && mode != nvml.DEVICE_MIG_DISABLE && mode != nvml.DEVICE_MIG_ENABLE:
+		r = nvml.ERROR_INVALID_ARGUMENT
+	default:
+		r = nvml.ERROR_NOT_SUPPORTED
+	}
+	return nvml.SUCCESS, r
+}
+
+// SetPersistenceMode is refused like SetMigMode.
+func (g *gpu) SetPersistenceMode(mode nvml.EnableState) nvml.Return {
+	r := g.check("DeviceSetPersistenceMode")
+	switch {
+	case r != nvml.SUCCESS:
+	case g.PCI != nil && mode != nvml.FEATURE_DISABLED && mode != nvml.FEATURE_ENABLED:
+		r = nvml.ERROR_INVALID_ARGUMENT
+	default:
+		r = nvml.ERROR_NOT_SUPPORTED
+	}
+	return r
 }

@@ -81,7 +81,7 @@ func TestACProgramListsTheDevices(t *testing.T) {
 	}
 	for _, want := range []string{
 		"driver " + m.Driver.Version + ", ",
-		"a short buffer: 7\n", "temperature: Not Supported, no handle: 2, null: 2\n",
+		"a short buffer: 7\n", "temperature: 0, fans: Not Supported, no handle: 2, null: 2\n",
 		"0 " + g[0].Name + ", 0 " + g[0].UUID + "\n",
 		"\n  0 " + g[0].Name + " MIG " + g[0].MIG.Instances[0].Compute[0].Profile + ", 0 " + g[0].MIG.Instances[0].Compute[0].UUID + "\n",
 	} {

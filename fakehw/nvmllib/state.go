@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -35,6 +36,9 @@ func StateWith(m host.Model, opts nvmlfake.Options) []byte {
 		for i, g := range m.NVIDIAGPUs() {
 			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
 				w.gpu(i, d)
+				for _, x := range nvmlfake.Readings(g) {
+					w.line("reading %s %d %d", x.Call, x.Arg, x.Value)
+				}
 				w.mig(g, d)
 			}
 		}
@@ -114,7 +118,11 @@ func (w *state) mig(g host.GPU, d nvml.Device) {
 			continue
 		}
 		remaining, _ := d.GetGpuInstanceRemainingCapacity(&p) // 0 while MIG mode is off
-		w.line("profile %d %d %d %d %d %d %d", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining, p.MemorySizeMB)
+		w.line("profile %d %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining, p.MemorySizeMB,
+			engines(p.CopyEngineCount, p.DecoderCount, p.EncoderCount, p.JpegCount, p.OfaCount))
+		if name := nvmlfake.ProfileName(g, int(p.Id)); name != "" {
+			w.line("profilename MIG %s", name)
+		}
 		places, _ := d.GetGpuInstancePossiblePlacements(&p)
 		for _, at := range places {
 			w.line("place %d %d", at.Start, at.Size)
@@ -130,6 +138,9 @@ func (w *state) mig(g host.GPU, d nvml.Device) {
 		}
 	}
 }
+
+// engines writes counts of engines in the order of NVML's structures.
+func engines(n ...uint32) string { return strings.Trim(fmt.Sprint(n), "[]") }
 
 // ids name a compute instance within its GPU.
 type ids struct{ gi, ci int }
@@ -155,7 +166,10 @@ func (w *state) gi(gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml
 	w.line("gi %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
 	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
 		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
-			w.line("ciprofile %d %d %d %d", n, p.Id, p.SliceCount, p.InstanceCount)
+			remaining, _ := h.GetComputeInstanceRemainingCapacity(&p)
+			w.line("ciprofile %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining,
+				engines(p.SharedCopyEngineCount, p.SharedDecoderCount, p.SharedEncoderCount, p.SharedJpegCount, p.SharedOfaCount))
+			w.line("ciname MIG %s", nvmlfake.ComputeProfileName(gi.Profile, int(p.SliceCount)))
 		}
 	}
 	for _, ci := range gi.Compute {
@@ -175,7 +189,8 @@ func (w *state) migDevice(m nvml.Device) {
 	index, _ := m.GetIndex()
 	a, _ := m.GetAttributes()
 	memory, _ := m.GetMemoryInfo()
-	w.line("mig %d %d %d %d %d", index, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB, memory.Total)
+	w.line("mig %d %d %d %d %d %d %s", index, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB, memory.Total, a.MultiprocessorCount,
+		engines(a.SharedCopyEngineCount, a.SharedDecoderCount, a.SharedEncoderCount, a.SharedJpegCount, a.SharedOfaCount))
 	fact(w, "miguuid", m.GetUUID)
 	fact(w, "migname", m.GetName)
 }

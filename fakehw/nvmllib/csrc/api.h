@@ -12,9 +12,11 @@ enum {
 	UNINITIALIZED = 1,
 	INVALID_ARGUMENT = 2,
 	NOT_SUPPORTED = 3,
+	NO_PERMISSION = 4,
 	NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7,
 	DRIVER_NOT_LOADED = 9,
+	TIMEOUT = 10,
 	GPU_IS_LOST = 15,
 	INSUFFICIENT_RESOURCES = 23,
 	VERSION_MISMATCH = 25,
@@ -43,6 +45,12 @@ unsigned leave(unsigned code);
 /* The answers of simple calls. */
 unsigned give_text(const char *value, char *out, unsigned size);
 unsigned give_number(int has, unsigned value, unsigned *out);
+
+/* give_handle makes the handle of a part. */
+unsigned give_handle(int kind, struct gpu *g, struct gi *gi, struct ci *ci, void **out);
+
+/* begin_mig is begin_at for calls that only a GPU in MIG mode supports. */
+unsigned begin_mig(const char *call, void *d, struct part *at);
 
 /* start and stop count the library's users. */
 unsigned start(const char *call);

@@ -12,13 +12,17 @@
  *     minor brand arch persistence fabric maxmig N
  *     cc MAJOR MINOR   memory BYTES   bar1 BYTES   migmode NOW PENDING
  *     pci DOMAIN BUS DEVICE ID SUBSYSTEM BASECLASS SUBCLASS BUSID LEGACY
- *     profile NUMBER ID SLICES COUNT SMS REMAINING MEMORYMB
- *       place START SIZE
+ *     reading CALL ARG VALUE           what CALL returns for its argument ARG
+ *     profile NUMBER ID SLICES COUNT SMS REMAINING MEMORYMB ENGINES
+ *       profilename TEXT   place START SIZE
  *     gi ID PROFILE START SIZE
- *       ciprofile NUMBER ID SLICES COUNT
+ *       ciprofile NUMBER ID SLICES COUNT SMS REMAINING ENGINES
+ *         ciname TEXT
  *       ci ID PROFILE START SIZE
- *         mig INDEX GISLICES CISLICES MEMORYMB MEMORYBYTES
+ *         mig INDEX GISLICES CISLICES MEMORYMB MEMORYBYTES SMS ENGINES
  *         miguuid TEXT   migname TEXT
+ *
+ * ENGINES are five numbers: copy, decoders, encoders, jpeg, ofa.
  */
 #define _GNU_SOURCE
 #include "host.h"
@@ -86,6 +90,11 @@ static int text(const char *from, char *to, size_t size)
 static int place(char **line, struct place *p)
 {
 	return small(line, &p->start) && small(line, &p->size);
+}
+
+static int engines(char **line, struct engines *e)
+{
+	return small(line, &e->copy) && small(line, &e->decoders) && small(line, &e->encoders) && small(line, &e->jpeg) && small(line, &e->ofa);
 }
 
 /* grow makes room for one more element of zeros. */
@@ -162,7 +171,20 @@ static int profile(struct gpu *g, char *line)
 		return 0;
 	struct profile *p = &g->profiles[g->nprofiles++];
 	return small(&line, &p->number) && small(&line, &p->id) && small(&line, &p->slices) && small(&line, &p->count) &&
-	       small(&line, &p->sms) && small(&line, &p->remaining) && number(&line, &p->memory_mb);
+	       small(&line, &p->sms) && small(&line, &p->remaining) && number(&line, &p->memory_mb) && engines(&line, &p->engines);
+}
+
+static int profile_name(struct gpu *g, char *line)
+{
+	return g->nprofiles && text(line, g->profiles[g->nprofiles - 1].name, sizeof g->profiles[0].name);
+}
+
+static int reading(struct gpu *g, char *line)
+{
+	if (g->nreadings >= MAX_READINGS)
+		return 0;
+	struct reading *x = &g->readings[g->nreadings++];
+	return text(next(&line), x->call, sizeof x->call) && small(&line, &x->arg) && number(&line, &x->value);
 }
 
 static int profile_place(struct gpu *g, char *line)
@@ -218,6 +240,10 @@ static int of_gpu(struct reader *r, const char *key, char *line)
 		return small(&line, &g->max_mig);
 	if (!strcmp(key, "profile"))
 		return profile(g, line);
+	if (!strcmp(key, "reading"))
+		return reading(g, line);
+	if (!strcmp(key, "profilename"))
+		return profile_name(g, line);
 	if (!strcmp(key, "place"))
 		return profile_place(g, line);
 	if (!strcmp(key, "gi"))
@@ -232,8 +258,11 @@ static int of_gi(struct reader *r, const char *key, char *line)
 		if (gi->nprofiles >= MAX_PROFILES)
 			return 0;
 		struct ciprofile *p = &gi->profiles[gi->nprofiles++];
-		return small(&line, &p->number) && small(&line, &p->id) && small(&line, &p->slices) && small(&line, &p->count);
+		return small(&line, &p->number) && small(&line, &p->id) && small(&line, &p->slices) && small(&line, &p->count) &&
+		       small(&line, &p->sms) && small(&line, &p->remaining) && engines(&line, &p->engines);
 	}
+	if (!strcmp(key, "ciname"))
+		return gi->nprofiles && text(line, gi->profiles[gi->nprofiles - 1].name, sizeof gi->profiles[0].name);
 	if (!strcmp(key, "ci")) {
 		if (gi->nci >= MAX_CI)
 			return 0;
@@ -246,7 +275,7 @@ static int of_gi(struct reader *r, const char *key, char *line)
 	if (!strcmp(key, "mig")) {
 		ci->is_mig = 1;
 		return small(&line, &ci->index) && small(&line, &ci->gi_slices) && small(&line, &ci->ci_slices) &&
-		       number(&line, &ci->memory_mb) && number(&line, &ci->memory);
+		       number(&line, &ci->memory_mb) && number(&line, &ci->memory) && small(&line, &ci->sms) && engines(&line, &ci->engines);
 	}
 	if (!strcmp(key, "miguuid"))
 		return text(line, ci->uuid, sizeof ci->uuid);

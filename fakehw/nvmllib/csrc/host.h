@@ -8,11 +8,24 @@
 #ifndef GPURIG_HOST_H
 #define GPURIG_HOST_H
 
-enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8 };
+enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_READINGS = 96 };
 
 /* What nvml calls a placement. */
 struct place {
 	unsigned start, size;
+};
+
+/* Engines, in the order of NVML's structures. */
+struct engines {
+	unsigned copy, decoders, encoders, jpeg, ofa;
+};
+
+/* The answer of a call about a GPU that returns numbers; arg is its argument, or
+ * which of its results. */
+struct reading {
+	char call[48];
+	unsigned arg;
+	unsigned long long value;
 };
 
 /* A GPU instance profile of a GPU. */
@@ -20,6 +33,8 @@ struct profile {
 	unsigned number; /* NVML_GPU_INSTANCE_PROFILE_… */
 	unsigned id, slices, count, sms, remaining;
 	unsigned long long memory_mb;
+	struct engines engines;
+	char name[48];
 	struct place places[MAX_PLACES];
 	int nplaces;
 };
@@ -27,7 +42,9 @@ struct profile {
 /* A compute instance profile of a GPU instance. */
 struct ciprofile {
 	unsigned number; /* NVML_COMPUTE_INSTANCE_PROFILE_… */
-	unsigned id, slices, count;
+	unsigned id, slices, count, sms, remaining;
+	struct engines engines;
+	char name[48];
 };
 
 /* A compute instance, and the MIG device that it is. */
@@ -35,7 +52,8 @@ struct ci {
 	unsigned id, profile;
 	struct place at;
 	int is_mig; /* the rest is set */
-	unsigned index, gi_slices, ci_slices;
+	unsigned index, gi_slices, ci_slices, sms;
+	struct engines engines;
 	unsigned long long memory_mb, memory;
 	char uuid[MAX_TEXT], name[MAX_TEXT];
 };
@@ -58,6 +76,8 @@ struct gpu {
 	unsigned long long memory, bar1; /* bytes */
 	unsigned domain, bus, device, pci_id, subsystem_id, base_class, sub_class;
 	char bus_id[32], bus_id_legacy[16];
+	struct reading readings[MAX_READINGS];
+	int nreadings;
 	struct profile profiles[MAX_PROFILES];
 	int nprofiles;
 	struct gi gi[MAX_GI];

@@ -27,7 +27,7 @@ API unsigned nvmlDeviceGetMaxMigDeviceCount(void *d, unsigned *out)
 	return leave(r ? r : give_number(1, at.gpu->max_mig, out));
 }
 
-static unsigned give_handle(int kind, struct gpu *g, struct gi *gi, struct ci *ci, void **out)
+unsigned give_handle(int kind, struct gpu *g, struct gi *gi, struct ci *ci, void **out)
 {
 	if (!out)
 		return INVALID_ARGUMENT;
@@ -65,11 +65,12 @@ API unsigned nvmlDeviceGetDeviceHandleFromMigDeviceHandle(void *d, void **out)
 }
 
 struct attributes {
-	unsigned sms, copy, decoders, encoders, jpeg, ofa, gi_slices, ci_slices;
+	unsigned sms;
+	struct engines engines;
+	unsigned gi_slices, ci_slices;
 	unsigned long long memory_mb;
 };
 
-/* Engines are not modelled and 0. */
 static unsigned attributes(void *d, struct attributes *out)
 {
 	struct part at;
@@ -79,19 +80,16 @@ static unsigned attributes(void *d, struct attributes *out)
 	if (!r && !out)
 		r = INVALID_ARGUMENT;
 	if (!r)
-		*out = (struct attributes){.gi_slices = at.ci->gi_slices, .ci_slices = at.ci->ci_slices, .memory_mb = at.ci->memory_mb};
+		*out = (struct attributes){.sms = at.ci->sms, .engines = at.ci->engines, .gi_slices = at.ci->gi_slices,
+		    .ci_slices = at.ci->ci_slices, .memory_mb = at.ci->memory_mb};
 	return leave(r);
 }
 
 API unsigned nvmlDeviceGetAttributes(void *d, struct attributes *out) { return attributes(d, out); }
 API unsigned nvmlDeviceGetAttributes_v2(void *d, struct attributes *out) { return attributes(d, out); }
 
-struct gi_profile {
-	unsigned id, p2p, slices, count, sms, copy, decoders, encoders, jpeg, ofa;
-	unsigned long long memory_mb;
-};
-
-API unsigned nvmlDeviceGetGpuInstanceProfileInfo(void *d, unsigned number, struct gi_profile *out)
+/* find_profile begins a call about a GPU instance profile. */
+static unsigned find_profile(void *d, unsigned number, void *out, const struct profile **p)
 {
 	struct part at;
 	unsigned r = begin_at("DeviceGetGpuInstanceProfileInfo", d, 0, &at);
@@ -99,18 +97,65 @@ API unsigned nvmlDeviceGetGpuInstanceProfileInfo(void *d, unsigned number, struc
 		r = NOT_SUPPORTED;
 	if (!r && (!out || number >= GI_PROFILES))
 		r = INVALID_ARGUMENT;
-	for (int i = 0; !r && i < at.gpu->nprofiles; i++) {
-		const struct profile *p = &at.gpu->profiles[i];
-		if (p->number == number) {
-			*out = (struct gi_profile){.id = p->id, .slices = p->slices, .count = p->count, .sms = p->sms, .memory_mb = p->memory_mb};
-			return leave(SUCCESS);
-		}
-	}
-	return leave(r ? r : NOT_SUPPORTED);
+	for (int i = 0; !r && i < at.gpu->nprofiles; i++)
+		if ((*p = &at.gpu->profiles[i])->number == number)
+			return SUCCESS;
+	return r ? r : NOT_SUPPORTED;
 }
 
-/* begin_mig is begin_at for calls that only a GPU in MIG mode supports. */
-static unsigned begin_mig(const char *call, void *d, struct part *at)
+struct gi_profile {
+	unsigned id, p2p, slices, count, sms;
+	struct engines engines;
+	unsigned long long memory_mb;
+};
+
+API unsigned nvmlDeviceGetGpuInstanceProfileInfo(void *d, unsigned number, struct gi_profile *out)
+{
+	const struct profile *p;
+	unsigned r = find_profile(d, number, out, &p);
+	if (!r)
+		*out = (struct gi_profile){.id = p->id, .slices = p->slices, .count = p->count, .sms = p->sms, .engines = p->engines, .memory_mb = p->memory_mb};
+	return leave(r);
+}
+
+/* The second and third form have a name; the first member tells them apart. */
+struct gi_profile_v2 {
+	unsigned version, id, p2p, slices, count, sms;
+	struct engines engines;
+	unsigned long long memory_mb;
+	char name[96];
+};
+
+struct gi_profile_v3 {
+	unsigned version, id, slices, count, sms;
+	struct engines engines;
+	unsigned long long memory_mb;
+	char name[96];
+	unsigned capabilities;
+};
+
+API unsigned nvmlDeviceGetGpuInstanceProfileInfoV(void *d, unsigned number, void *out)
+{
+	const struct profile *p;
+	unsigned r = find_profile(d, number, out, &p);
+	if (r)
+		return leave(r);
+	unsigned version = *(unsigned *)out;
+	if (version == VERSION(struct gi_profile_v2, 2)) {
+		struct gi_profile_v2 *v = out;
+		*v = (struct gi_profile_v2){version, p->id, 0, p->slices, p->count, p->sms, p->engines, p->memory_mb, ""};
+		strcpy(v->name, p->name);
+	} else if (version == VERSION(struct gi_profile_v3, 3)) {
+		struct gi_profile_v3 *v = out;
+		*v = (struct gi_profile_v3){version, p->id, p->slices, p->count, p->sms, p->engines, p->memory_mb, "", 0};
+		strcpy(v->name, p->name);
+	} else {
+		return leave(VERSION_MISMATCH);
+	}
+	return leave(SUCCESS);
+}
+
+unsigned begin_mig(const char *call, void *d, struct part *at)
 {
 	unsigned r = begin_at(call, d, 0, at);
 	if (!r && (at->ci || !at->gpu->has_mig_mode || !at->gpu->mig_mode))
@@ -209,24 +254,69 @@ API unsigned nvmlGpuInstanceGetInfo(void *instance, struct gi_info *out)
 	return leave(give_handle(GPU, at.gpu, 0, 0, &out->device));
 }
 
-struct ci_profile {
-	unsigned id, slices, count, sms, copy, decoders, encoders, jpeg, ofa;
-};
-
-API unsigned nvmlGpuInstanceGetComputeInstanceProfileInfo(void *instance, unsigned number, unsigned engine, struct ci_profile *out)
+/* find_ciprofile begins a call about a compute instance profile. */
+static unsigned find_ciprofile(void *instance, unsigned number, unsigned engine, void *out, const struct ciprofile **p)
 {
 	struct part at;
 	unsigned r = begin_at("GpuInstanceGetComputeInstanceProfileInfo", instance, GI, &at);
 	if (!r && (!out || number >= CI_PROFILES || engine != 0))
 		r = INVALID_ARGUMENT; /* engine 0: shared, the only kind there is */
-	for (int i = 0; !r && i < at.gi->nprofiles; i++) {
-		const struct ciprofile *p = &at.gi->profiles[i];
-		if (p->number == number) {
-			*out = (struct ci_profile){.id = p->id, .slices = p->slices, .count = p->count};
-			return leave(SUCCESS);
-		}
-	}
-	return leave(r ? r : NOT_SUPPORTED);
+	for (int i = 0; !r && i < at.gi->nprofiles; i++)
+		if ((*p = &at.gi->profiles[i])->number == number)
+			return SUCCESS;
+	return r ? r : NOT_SUPPORTED;
+}
+
+struct ci_profile {
+	unsigned id, slices, count, sms;
+	struct engines engines;
+};
+
+API unsigned nvmlGpuInstanceGetComputeInstanceProfileInfo(void *instance, unsigned number, unsigned engine, struct ci_profile *out)
+{
+	const struct ciprofile *p;
+	unsigned r = find_ciprofile(instance, number, engine, out, &p);
+	if (!r)
+		*out = (struct ci_profile){.id = p->id, .slices = p->slices, .count = p->count, .sms = p->sms, .engines = p->engines};
+	return leave(r);
+}
+
+struct ci_profile_v2 {
+	unsigned version, id, slices, count, sms;
+	struct engines engines;
+	char name[96];
+};
+
+struct ci_profile_v3 {
+	struct ci_profile_v2 v2;
+	unsigned capabilities;
+};
+
+API unsigned nvmlGpuInstanceGetComputeInstanceProfileInfoV(void *instance, unsigned number, unsigned engine, void *out)
+{
+	const struct ciprofile *p;
+	unsigned r = find_ciprofile(instance, number, engine, out, &p);
+	if (r)
+		return leave(r);
+	struct ci_profile_v2 *v = out;
+	unsigned version = v->version;
+	if (version != VERSION(struct ci_profile_v2, 2) && version != VERSION(struct ci_profile_v3, 3))
+		return leave(VERSION_MISMATCH);
+	*v = (struct ci_profile_v2){version, p->id, p->slices, p->count, p->sms, p->engines, ""};
+	strcpy(v->name, p->name);
+	if (version == VERSION(struct ci_profile_v3, 3))
+		((struct ci_profile_v3 *)out)->capabilities = 0;
+	return leave(SUCCESS);
+}
+
+API unsigned nvmlGpuInstanceGetComputeInstanceRemainingCapacity(void *instance, unsigned id, unsigned *out)
+{
+	struct part at;
+	unsigned r = begin_at("GpuInstanceGetComputeInstanceRemainingCapacity", instance, GI, &at);
+	for (int i = 0; !r && i < at.gi->nprofiles; i++)
+		if (at.gi->profiles[i].id == id)
+			return leave(give_number(1, at.gi->profiles[i].remaining, out));
+	return leave(r ? r : INVALID_ARGUMENT);
 }
 
 API unsigned nvmlGpuInstanceGetComputeInstances(void *instance, unsigned id, void **out, unsigned *count)

@@ -8,7 +8,7 @@ const char *nvmlErrorString(int);
 int nvmlSystemGetDriverVersion(char *, unsigned), nvmlDeviceGetCount_v2(unsigned *);
 int nvmlDeviceGetHandleByIndex_v2(unsigned, dev *), nvmlDeviceGetName(dev, char *, unsigned), nvmlDeviceGetUUID(dev, char *, unsigned);
 int nvmlDeviceGetMaxMigDeviceCount(dev, unsigned *), nvmlDeviceGetMigDeviceHandleByIndex(dev, unsigned, dev *);
-int nvmlDeviceGetTemperature(dev, int, unsigned *);
+int nvmlDeviceGetTemperature(dev, int, unsigned *), nvmlDeviceGetNumFans(dev, unsigned *);
 
 static void print(const char *indent, dev d)
 {
@@ -38,7 +38,7 @@ int main(void)
 			if (!nvmlDeviceGetMigDeviceHandleByIndex(d, j, &m))
 				print("  ", m);
 		if (i == 0)
-			printf("temperature: %s, no handle: %d, null: %d\n", nvmlErrorString(nvmlDeviceGetTemperature(d, 0, &celsius)),
+			printf("temperature: %d, fans: %s, no handle: %d, null: %d\n", nvmlDeviceGetTemperature(d, 0, &celsius), nvmlErrorString(nvmlDeviceGetNumFans(d, &n)),
 			       nvmlDeviceGetUUID((dev)&driver, driver, sizeof driver), nvmlDeviceGetUUID(d, 0, 0));
 	}
 	return nvmlShutdown();

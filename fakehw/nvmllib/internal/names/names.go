@@ -12,7 +12,7 @@ var (
 	declared = regexp.MustCompile(`\bDECLDIR\b[ *a-z]*\b(nvml[A-Z]\w*)\s*\(`)
 	// Older names of a function, kept by a macro: nvmlInit for nvmlInit_v2.
 	renamed = regexp.MustCompile(`(?m)^\s*#\s*define\s+(nvml[A-Z]\w*)\s+nvml[A-Z]\w*\s*$`)
-	defined = regexp.MustCompile(`(?m)^(?:API [\w \*]+?\b(nvml[A-Z]\w*)\(|(?:TEXT_CALL|NUMBER_CALL|STUB)\((\w+))`)
+	defined = regexp.MustCompile(`(?m)^(?:API [\w \*]+?\b(nvml[A-Z]\w*)\(|(TEXT_CALL|NUMBER_CALL|STUB|PLAIN|INDEXED|PAIR|PROCESSES)\((\w+))`)
 	typ     = regexp.MustCompile(`_t$`)
 )
 
@@ -39,8 +39,10 @@ func Defined(source []byte) []string {
 		switch {
 		case len(m[1]) > 0:
 			out = append(out, string(m[1]))
+		case string(m[2]) == "PROCESSES": // every form of the call
+			out = append(out, "nvml"+string(m[3]), "nvml"+string(m[3])+"_v2", "nvml"+string(m[3])+"_v3")
 		default:
-			out = append(out, "nvml"+string(m[2]))
+			out = append(out, "nvml"+string(m[3]))
 		}
 	}
 	return out
