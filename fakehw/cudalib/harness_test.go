@@ -148,7 +148,7 @@ func (x machine) log(t testing.TB) string {
 
 func (x machine) command(t testing.TB, env []string, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program(t, name), args...)
+	cmd := exec.Command(program(t, name), args...)
 	cmd.Env = append(append([]string{"LD_LIBRARY_PATH=" + filepath.Dir(library(t))}, x.env...), env...)
 	return cmd
 }

@@ -80,7 +80,7 @@ static int d_plain(struct parser *p, struct stmt *s)
 	if (!is_float(type) && s->ins.mods) /* .sat */
 		strcat(name, "s");
 	if (carry) {
-		strcat(name, "c");
+		strcat(name, "cc");
 		s->ins.e = carry_slot(p);
 	}
 	sources(p, s, x->n, type);

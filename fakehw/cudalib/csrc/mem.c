@@ -165,6 +165,24 @@ CUresult memory_get(struct ctx *c, uint64_t size, enum where where, struct block
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+/* memory_register makes a piece of the program's own memory known. */
+CUresult memory_register(struct ctx *c, uint64_t addr, uint64_t size, unsigned flags)
+{
+	int above = index_of(addr);
+	if (size > UINT64_MAX - addr)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (memory_at(addr) || (above < nblocks && blocks[above]->addr < addr + size))
+		return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+	struct block *b = calloc(1, sizeof *b);
+	if (!b)
+		return CUDA_ERROR_OUT_OF_MEMORY;
+	*b = (struct block){.addr = addr, .size = size, .host = (char *)(uintptr_t)addr, .where = REGISTERED, .flags = flags, .ctx = c};
+	if (insert(b))
+		return CUDA_SUCCESS;
+	free(b);
+	return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
 void memory_drop(struct block *b)
 {
 	int i = index_of(b->addr) - 1;

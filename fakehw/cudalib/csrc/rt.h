@@ -43,7 +43,7 @@ struct ctx {
 };
 
 /* What a handle points to begins with this. */
-enum kind { OBJ_MODULE = 1, OBJ_KERNEL, OBJ_STREAM, OBJ_EVENT, OBJ_LIBRARY, OBJ_LINK };
+enum kind { OBJ_MODULE = 1, OBJ_KERNEL, OBJ_STREAM, OBJ_EVENT };
 struct object {
 	struct object *next;
 	enum kind kind;
@@ -56,7 +56,6 @@ struct kernel {
 	struct module *module;
 	struct func *func;
 	int max_dynamic, carveout;
-	int old_block[3], old_shared; /* cuFuncSetBlockShape and its like */
 };
 
 struct module {
@@ -128,6 +127,7 @@ int alive(struct ctx *c);
 
 /* mem.c */
 CUresult memory_get(struct ctx *c, uint64_t size, enum where where, struct block **out);
+CUresult memory_register(struct ctx *c, uint64_t addr, uint64_t size, unsigned flags);
 void memory_drop(struct block *b);
 struct block *memory_at(uint64_t addr);
 char *memory_reach(uint64_t addr, uint64_t size); /* where it is here, 0: not allocated as a whole */
