@@ -123,6 +123,7 @@ func TestOCIWithARuntime(t *testing.T) {
 				crun, t.TempDir(), dir, os.Getpid(), idmap)
 			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", line)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+			cmd.Stdin = strings.NewReader("") // crun gives the streams to the container's root: without, the machine's /dev/null
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				t.Fatalf("%v: %s", err, out)
