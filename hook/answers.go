@@ -13,7 +13,7 @@ import (
 // program: a call on them comes back. All others may leave a process waiting in
 // the kernel, where nothing can end it.
 var local = []string{
-	"autofs", "bcachefs", "binfmt_misc", "bpf", "btrfs", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
+	"bcachefs", "binfmt_misc", "bpf", "btrfs", "cgroup", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs",
 	"erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "hugetlbfs", "iso9660", "mqueue", "nsfs", "proc", "pstore", "ramfs", "rootfs",
 	"securityfs", "squashfs", "sysfs", "tmpfs", "tracefs", "vfat", "xfs", "zfs",
 }
@@ -65,20 +65,47 @@ func unescape(s string) string {
 // it. What cannot be found out counts as yes.
 func mayHang(j Job) bool {
 	own, err := readMounts("/proc/self/mountinfo")
-	if err != nil || !answers(own, own, j.File) {
+	if err != nil {
 		return true
 	}
-	inside, root := own, j.Root
+	if _, ok := leads(own, j.File); !ok {
+		return true
+	}
+	inside, root, ok := own, "/", true
 	if j.PID != 0 {
-		root = "/"
-		if inside, err = readMounts(fmt.Sprintf("/proc/%d/mountinfo", j.PID)); err != nil {
-			return true
+		inside, err = readMounts(fmt.Sprintf("/proc/%d/mountinfo", j.PID))
+		ok = err == nil && answers(inside, own, root)
+	} else {
+		root, ok = leads(own, j.Root)
+	}
+	return !ok || slices.ContainsFunc(inside, func(m mountLine) bool { return below(m.point, root) && !m.answers(own, 0) })
+}
+
+// leads follows the links on the way to p and returns where it leads. It is false
+// if that way, or p, is on a file system that may not answer: nothing on such a
+// one is touched.
+func leads(own []mountLine, p string) (string, bool) {
+	at, rest := "/", split(p)
+	for links := 0; len(rest) > 0; {
+		next := path.Join(at, rest[0])
+		rest = rest[1:]
+		if !answers(own, own, next) {
+			return "", false
 		}
+		text, err := os.Readlink(next)
+		if err != nil { // no link, or not there: whoever opens it will tell
+			at = next
+			continue
+		}
+		if links++; links > 40 {
+			return "", false
+		}
+		if path.IsAbs(text) {
+			at = "/"
+		}
+		rest = append(split(text), rest...)
 	}
-	if !answers(inside, own, root) {
-		return true
-	}
-	return slices.ContainsFunc(inside, func(m mountLine) bool { return below(m.point, root) && !m.answers(own, 0) })
+	return at, answers(own, own, at)
 }
 
 func below(p, dir string) bool {

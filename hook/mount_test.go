@@ -190,6 +190,48 @@ func TestA22NodesOfTheHostKeepTheirMode(t *testing.T) {
 	}
 }
 
+// A4: with the host's procfs in the root, its magic links lead out of it.
+func TestA4MagicLinksLeadNowhere(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	each(t, func(t *testing.T, walk bool) {
+		s := newStand(t, "dir usr/lib/gpu", "link m /proc/self/root$H", "link c /proc/self/cwd", "dir proc")
+		s.walk = walk
+		if err := unix.Mount("/proc", s.path("proc"), "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(s.path("proc"), unix.MNT_DETACH) })
+		s.photo()
+		r, err := inroot.Open(s.root, inroot.Options{Walk: walk})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for _, p := range []string{"/m/canary", "/proc/self/root" + s.host + "/canary", "/proc/1/root" + s.host + "/canary", "/c/attack_test.go", "/proc/self/exe"} {
+			if data, err := r.ReadFile(p, 1<<30); err == nil {
+				t.Errorf("%s was read: %d bytes", p, len(data))
+			}
+		}
+		for _, dir := range []string{"/m", "/m/etc", "/c", "/proc/self/cwd", "/proc/thread-self/root" + s.host} {
+			if _, err := r.Symlink(dir+"/x", "y"); err == nil {
+				t.Errorf("a link below %s was made", dir)
+			}
+		}
+		s.canary()
+		if err := os.Remove(s.path("etc")); err != nil {
+			t.Fatal(err)
+		}
+		s.plant(s.root, "link etc /proc/1/root$H/etc")
+		s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+		s.write()
+		if _, err := s.try(hook.Apply); err == nil {
+			t.Error("it wrote through /proc/1/root")
+		}
+		s.canary()
+	})
+}
+
 func remountReadOnly(t testing.TB, dir string) {
 	t.Helper()
 	mount(t, dir, dir, "", unix.MS_BIND, "")

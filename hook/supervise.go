@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -46,7 +47,7 @@ func Main(args []string, limits Limits) int {
 	}
 	quiet := &limited{w: os.Stderr, left: maxOutput}
 	env := takeEnvironment()
-	if !slices.Contains(args[1:], "--oci") && !slices.Contains(args[1:], "-oci") { // whose container state only one process can read
+	if !readsInput(args[1:]) {
 		job, err := parseJob(args[1:], maps.Clone(env), nil)
 		if err != nil {
 			say(quiet, nil, err)
@@ -62,6 +63,15 @@ func Main(args []string, limits Limits) int {
 		return max(code, ExitFailed)
 	}
 	return code
+}
+
+// readsInput reports whether the arguments ask for a container state on standard
+// input, which only one process can read: "--oci", "-oci=true".
+func readsInput(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
+		return name == "oci"
+	})
 }
 
 // A child is the worker as its supervisor sees it.
