@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 )
 
 // JSON returns the report as indented JSON with a final line break.
@@ -58,11 +60,17 @@ func Parse(data []byte) (Report, error) {
 
 // Read reads a report file of at most 256 MiB.
 func Read(file string) (Report, error) {
-	f, err := os.Open(file)
+	// A pipe is read, as a shell hands it over; one that nobody writes to is empty.
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return Report{}, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return Report{}, err
+	} else if mode := info.Mode(); !mode.IsRegular() && mode&fs.ModeNamedPipe == 0 {
+		return Report{}, fmt.Errorf("%s: %w: not a regular file", file, ErrNotReport)
+	}
 	const limit = 256 << 20
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,4 +207,19 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A file that is no report ends in one line, and never in waiting.
+func TestB49WhatIsNoReportIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip(err)
+	}
+	for _, file := range []string{pipe, dir, "/dev/zero", filepath.Join(dir, "none.json")} {
+		_, err := reports.Read(file)
+		if err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Read(%s) = %v; want one line that names it", file, err)
+		}
+	}
 }
