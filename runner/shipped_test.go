@@ -13,15 +13,20 @@ import (
 // shipped returns every variant of the scenarios that come with the program.
 func shipped(t *testing.T) []scenarios.Variant {
 	t.Helper()
-	words := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
-	for _, m := range runner.AllReasons() {
-		words.Reasons = append(words.Reasons, string(m.Reason))
-	}
-	all, err := scenarios.LoadFS(scenarios.Files, words)
+	all, err := scenarios.LoadFS(scenarios.Files, words())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return scenarios.ExpandAll(all)
+}
+
+// words are what scenarios may name.
+func words() scenarios.Options {
+	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
+	for _, m := range runner.AllReasons() {
+		out.Reasons = append(out.Reasons, string(m.Reason))
+	}
+	return out
 }
 
 // TestShippedScenariosPassOnSim runs every one of them.
