@@ -214,6 +214,7 @@ func TestB38BadHeaders(t *testing.T) {
 		{"big-endian", big, ErrByteOrder},
 		{"marked invalid", invalid, ErrByteOrder},
 		{"old, 15 bytes", oldHuge[:15], ErrFormat},
+		{"old, one entry too many for the file", put(oldHuge, 12, uint32(len(oldHuge)-16)/12+1), ErrFormat},
 		{"old, 0xffffffff entries", put(oldHuge, 12, 0xffffffff), ErrFormat},
 		{"extension past the end", put(good, 32, uint32(len(good))+4), ErrFormat},
 		{"extension that wraps", put(good, 32, 0xfffffffc), ErrFormat},
