@@ -181,3 +181,40 @@ func TestWrongCalls(t *testing.T) { // A15, B48
 		})
 	}
 }
+
+// A journal that this program did not write stops a run before it changes
+// anything: what is ours in the root is not known.
+func TestF27AJournalOfSomebodyElse(t *testing.T) { // A33
+	for name, tc := range map[string]struct {
+		text string
+		mode os.FileMode
+		said string
+	}{
+		"another version":    {`{"version":1,"links":{"/a":"b"}}`, 0o644, "has version 1, this cdi-hook reads version 2"},
+		"cut":                {`{"version":2,"li`, 0o644, "not JSON"},
+		"writable by others": {`{"version":2}`, 0o666, "can be written by others"},
+		"other types":        {`{"version":2,"links":[1]}`, 0o644, "journal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t)
+			full(s)
+			s.write()
+			before := s.tree()
+			if err := os.WriteFile(s.file+".made", []byte(tc.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(s.file+".made", tc.mode); err != nil {
+				t.Fatal(err)
+			}
+			for _, stage := range []hook.Stage{hook.Prepare, hook.Apply, hook.Finish, hook.Clean} {
+				if _, err := s.try(stage); err == nil || !strings.Contains(err.Error(), tc.said) {
+					t.Errorf("%s: %v; want %q", stage, err, tc.said)
+				}
+			}
+			if s.tree() != before {
+				t.Error("the root changed")
+			}
+			s.canary()
+		})
+	}
+}
