@@ -5,18 +5,19 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"testing"
 )
 
 // A runner is a child process that runs kernels, one after the other.
 type runner struct {
-	t   testing.TB
-	cmd *exec.Cmd
-	in  io.WriteCloser
-	out io.Reader
-	m   machine
+	t    testing.TB
+	m    machine
+	what *exec.Cmd // never started: a copy is
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  io.Reader
+	err  bytes.Buffer
 }
 
 // A kernel is what a runner is asked to run. Buffers come back changed.
@@ -32,27 +33,38 @@ type codes [4]uint32
 
 func newRunner(t testing.TB, m machine, env ...string) *runner {
 	t.Helper()
-	r := &runner{t: t, m: m, cmd: m.command(t, env, "runner")}
-	r.cmd.Stderr = os.Stderr
-	in, err := r.cmd.StdinPipe()
-	if err != nil {
+	r := &runner{t: t, m: m, what: m.command(t, env, "runner")}
+	if err := r.start(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	r.in, r.out = in, out
 	t.Cleanup(func() {
-		in.Close()
-		if err := r.cmd.Wait(); err != nil {
-			t.Errorf("the runner ended: %v", err)
+		if said, err := r.stop(); err != nil {
+			t.Errorf("the runner ended: %v: %s", err, said)
 		}
 	})
 	return r
+}
+
+func (r *runner) start() error {
+	r.err.Reset()
+	r.cmd = &exec.Cmd{Path: r.what.Path, Args: r.what.Args, Env: r.what.Env, Stderr: &r.err}
+	in, err := r.cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	r.in, r.out = in, out
+	return r.cmd.Start()
+}
+
+// stop ends the child and returns what it said and how it ended.
+func (r *runner) stop() (string, error) {
+	r.in.Close()
+	err := r.cmd.Wait()
+	return r.err.String(), err
 }
 
 func (k kernel) request() []byte {
@@ -87,7 +99,6 @@ func (k kernel) request() []byte {
 
 // try runs a kernel and returns the codes, and whether the runner still lives.
 func (r *runner) try(k kernel) (c codes, alive bool) {
-	r.t.Helper()
 	if _, err := r.in.Write(k.request()); err != nil {
 		return c, false
 	}

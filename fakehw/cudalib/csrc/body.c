@@ -86,8 +86,9 @@ static void label(struct parser *p, const struct token *t)
 
 static void skip_statement(struct parser *p)
 {
-	while (!is_mark(&p->lex.t, ';')) {
-		if (p->lex.t.kind == TK_END || is_mark(&p->lex.t, '}'))
+	for (int depth = 0; !is_mark(&p->lex.t, ';');) {
+		depth += is_mark(&p->lex.t, '{') - is_mark(&p->lex.t, '}');
+		if (p->lex.t.kind == TK_END || depth < 0)
 			bad(p, "';' is missing before '%.*s'", shown(&p->lex.t), p->lex.t.s);
 		advance(&p->lex);
 	}
@@ -178,7 +179,10 @@ static void block(struct parser *p)
 			local_variable(p, LOCAL);
 		} else if (accept_dot(&p->lex, "pragma")) {
 			skip_statement(p);
-		} else if (t.kind == TK_DOT && (is(&t, TK_DOT, "param") || is(&t, TK_DOT, "global") || is(&t, TK_DOT, "const"))) {
+		} else if (accept_dot(&p->lex, "param")) { /* of a call */
+			unsupported(p, t.line, ".param inside a function");
+			local_variable(p, PARAM);
+		} else if (t.kind == TK_DOT && (is(&t, TK_DOT, "global") || is(&t, TK_DOT, "const"))) {
 			unsupported(p, t.line, ".%.*s inside a function", shown(&t), t.s);
 			skip_statement(p);
 		} else if (t.kind == TK_WORD && is_label(p)) {

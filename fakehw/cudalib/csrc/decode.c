@@ -205,6 +205,16 @@ uint32_t predicate(struct parser *p, struct stmt *s, int n, int write)
 	return o->slot;
 }
 
+/* Whether a modifier is left that no decoder took; a type alone is none. */
+static int strange(const struct stmt *s)
+{
+	struct type type;
+	for (int i = s->at; i < s->nmods; i++)
+		if (!is_type(&s->mods[i], &type))
+			return 1;
+	return 0;
+}
+
 /* decode emits one instruction. A mistake is one only if all modifiers were
  * understood: with others, the operands may be right. */
 void decode(struct parser *p, struct stmt *s)
@@ -214,7 +224,7 @@ void decode(struct parser *p, struct stmt *s)
 	if (!setjmp(p->lex.out)) {
 		if (decoder_of(&s->name)(p, s))
 			no_more_mods(p, s);
-	} else if (s->at == s->nmods || p->lex.mistake->code != CUDA_ERROR_INVALID_PTX) {
+	} else if (!strange(s) || p->lex.mistake->code != CUDA_ERROR_INVALID_PTX) {
 		memcpy(&p->lex.out, &out, sizeof out);
 		longjmp(p->lex.out, 1);
 	} else {

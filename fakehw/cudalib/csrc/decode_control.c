@@ -92,6 +92,7 @@ static int old(struct parser *p, struct stmt *s)
 		p->f->waits = 1;
 		return 0;
 	}
+	s->at = s->nmods;
 	if (p->program->target >= 70 && p->program->version >= 64)
 		bad_at(p, s->line, "'%.*s' without '.sync' is not supported on .target sm_70 and higher from PTX ISA version 6.4", shown(&s->name),
 		       s->name.s);

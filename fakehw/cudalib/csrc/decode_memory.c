@@ -87,6 +87,8 @@ static int load_or_store(struct parser *p, struct stmt *s, int store)
 		return 0;
 	s->ins.op = store ? OP_ST : OP_LD;
 	s->ins.space = space < 0 ? GENERIC : space;
+	if (store && s->ins.space == PARAM && p->f->unsupported)
+		return 0; /* for a call */
 	if (store && (s->ins.space == CONSTANT || s->ins.space == PARAM))
 		bad_at(p, s->line, "a store to constant or parameter memory");
 	if (s->n == 3)

@@ -130,7 +130,8 @@ static void set_specials(struct exec *x, struct thread *t, const uint32_t block[
 /* begin makes a thread what it is at the start of its kernel. */
 static void begin(struct exec *x, struct thread *t, uint32_t index, const uint32_t block[3])
 {
-	memcpy(t->r, x->f->file, x->f->nslots * sizeof *t->r);
+	if (x->f->nslots)
+		memcpy(t->r, x->f->file, x->f->nslots * sizeof *t->r);
 	if (x->f->local)
 		memset(t->local, 0, x->f->local);
 	t->pc = 0;

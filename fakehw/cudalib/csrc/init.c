@@ -64,7 +64,7 @@ static void describe(struct device *d, const struct gpu *g)
 	product_of(d);
 }
 
-static void describe_mig(struct device *d, const struct gpu *g, const struct gi *gi, const struct ci *ci)
+static void describe_mig(struct device *d, const struct gpu *g, const struct ci *ci)
 {
 	describe(d, g);
 	d->is_mig = 1;
@@ -73,9 +73,7 @@ static void describe_mig(struct device *d, const struct gpu *g, const struct gi 
 	octets(ci->uuid, &d->id);
 	d->memory = ci->memory;
 	d->integrated = 0;
-	for (int i = 0; i < g->nprofiles; i++) /* its share of the instance's multiprocessors */
-		if (g->profiles[i].id == gi->profile && ci->gi_slices)
-			d->product.sms = (int)(g->profiles[i].sms * ci->ci_slices / ci->gi_slices);
+	d->product.sms = (int)ci->sms;
 }
 
 /* A MIG device needs the capability nodes of its GPU and its compute instance. The
@@ -108,7 +106,7 @@ static int add_gpu(struct device *found, int n, int *gpu_of, const struct gpu *g
 	for (int i = 0; i < g->ngi; i++)
 		for (int k = 0; k < g->gi[i].nci && n < MAX_DEVICES; k++)
 			if (g->gi[i].ci[k].is_mig && mig_permitted(g, &g->gi[i], &g->gi[i].ci[k])) {
-				describe_mig(&found[n], g, &g->gi[i], &g->gi[i].ci[k]);
+				describe_mig(&found[n], g, &g->gi[i].ci[k]);
 				gpu_of[n++] = (int)g->index;
 			}
 	return n;

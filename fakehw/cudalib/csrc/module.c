@@ -50,8 +50,10 @@ static CUresult place(struct module *m, struct ctx *c, uint64_t size, int consta
 	if (!size)
 		return CUDA_SUCCESS;
 	CUresult code = memory_get(c, size, ON_DEVICE, &b);
-	if (code)
+	if (code) {
+		say(0, "no memory for the %llu bytes of a module's variables", (unsigned long long)size);
 		return code;
+	}
 	b->is_module = 1;
 	b->readonly = constants;
 	for (struct var *v = constants ? m->program->constants : m->program->globals; v; v = v->next)

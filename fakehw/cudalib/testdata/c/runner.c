@@ -12,7 +12,11 @@
  */
 #include "cuda.h"
 
-enum { MOST = 16 };
+enum { MOST = 16, LARGEST = 32768 };
+
+/* A kernel may have more and larger parameters than the request gives: zeros. */
+static char zeros[LARGEST];
+static void *params[LARGEST];
 
 static void take(void *to, size_t n)
 {
@@ -30,7 +34,7 @@ static uint32_t number(void)
 static void *piece(uint32_t *n)
 {
 	*n = number();
-	char *p = calloc(1, *n + 1);
+	char *p = calloc(1, *n + LARGEST);
 	take(p, *n);
 	return p;
 }
@@ -44,7 +48,6 @@ int main(void)
 	for (;;) {
 		uint32_t n, shape[7], length[MOST], kind[MOST], codes[4] = {0};
 		char *text = piece(&n), *name = piece(&n), *data[MOST];
-		void *params[MOST];
 		CUdeviceptr addr[MOST];
 		CUmodule module = 0;
 		CUfunction f = 0;
@@ -57,12 +60,15 @@ int main(void)
 			data[i] = piece(&length[i]);
 		}
 		must(cuCtxCreate_v2(&ctx, 0, dev));
+		for (int i = 0; i < LARGEST; i++)
+			params[i] = zeros;
 		for (uint32_t i = 0; i < count; i++) {
 			params[i] = data[i];
 			if (kind[i] == 1) {
 				must(cuMemAlloc_v2(&addr[i], length[i]));
 				must(cuMemcpyHtoD_v2(addr[i], data[i], length[i]));
-				params[i] = &addr[i];
+				memcpy(data[i] + length[i], &addr[i], sizeof addr[i]);
+				params[i] = data[i] + length[i];
 			}
 		}
 		codes[0] = cuModuleLoadData(&module, text);

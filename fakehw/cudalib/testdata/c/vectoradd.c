@@ -5,7 +5,7 @@ int main(int argc, char **argv)
 {
 	unsigned n = argc > 2 ? (unsigned)atoi(argv[2]) : 1000;
 	float *a = malloc(n * 4), *b = malloc(n * 4), *c = malloc(n * 4);
-	char name[100];
+	char name[100], *text = contents(argv[1], 0);
 	int count;
 	CUdevice dev;
 	CUcontext ctx;
@@ -19,7 +19,7 @@ int main(int argc, char **argv)
 	must(cuDeviceGet(&dev, 0));
 	must(cuDeviceGetName(name, sizeof name, dev));
 	must(cuCtxCreate_v2(&ctx, 0, dev));
-	must(cuModuleLoadData(&module, contents(argv[1], 0)));
+	must(cuModuleLoadData(&module, text));
 	must(cuModuleGetFunction(&add, module, "add"));
 	must(cuMemAlloc_v2(&da, n * 4));
 	must(cuMemAlloc_v2(&db, n * 4));
@@ -41,6 +41,6 @@ int main(int argc, char **argv)
 	must(cuModuleUnload(module));
 	must(cuCtxDestroy_v2(ctx));
 	printf("%d devices, %s: %u sums\n", count, name, n);
-	free(a), free(b), free(c);
+	free(a), free(b), free(c), free(text);
 	return 0;
 }
