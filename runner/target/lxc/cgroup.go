@@ -40,7 +40,8 @@ func removeCgroups(root, pattern string) error {
 	return errs
 }
 
-// sweepCgroups removes what a run that was killed left behind.
+// sweepCgroups removes what a run that was killed left behind. What is still
+// ending there is no fault of this run: it stays for the next one.
 func sweepCgroups(root string) error {
 	dirs, errs := cgroupDirs(root, cgroupPrefix+"*-*")
 	for _, d := range dirs {
@@ -48,7 +49,9 @@ func sweepCgroups(root string) error {
 		if n, err := strconv.Atoi(pid); err != nil || unix.Kill(n, 0) != unix.ESRCH {
 			continue // not a name of ours, or its process is there
 		}
-		errs = errors.Join(errs, removeCgroup(d))
+		if err := removeCgroup(d); !errors.Is(err, unix.EBUSY) {
+			errs = errors.Join(errs, err)
+		}
 	}
 	return errs
 }
