@@ -21,7 +21,7 @@ func Build(m host.Model) (*tree.Tree, error) {
 	b := &builder{t: tree.New(), m: &m, functions: map[string]*function{}}
 	b.collect()
 	for _, part := range []func(){
-		b.layout, b.storage, b.pci, b.iommu, b.drm, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.misc, b.dev,
+		b.layout, b.storage, b.pci, b.sriov, b.iommu, b.vfioDevices, b.drm, b.vgpu, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.misc, b.dev,
 	} {
 		part()
 	}

@@ -48,6 +48,9 @@ func normalize(m *host.Model) {
 	byBDF := func(a, b host.PCIFunction) int { return a.BDF.Compare(b.BDF) }
 	slices.SortFunc(m.NVSwitches, byBDF)
 	slices.SortFunc(m.Companions, byBDF)
+	slices.SortFunc(m.VFs, func(a, b host.VF) int { return a.BDF.Compare(b.BDF) })
+	slices.SortFunc(m.MDevs, func(a, b host.MDev) int { return cmp.Compare(a.UUID, b.UUID) })
+	slices.Sort(m.Drivers)
 	slices.SortFunc(m.Nodes, func(a, b device.Node) int { return cmp.Compare(a.Path, b.Path) })
 	m.Majors = slices.DeleteFunc(m.Majors, func(x host.Major) bool { return shared(x.Name) && !usesMajor(m, x) })
 	slices.SortFunc(m.Majors, compareMajors)
@@ -274,6 +277,15 @@ func trimmed(m host.Model) host.Model {
 	}
 	if len(m.Companions) == 0 {
 		m.Companions = nil
+	}
+	if len(m.VFs) == 0 {
+		m.VFs = nil
+	}
+	if len(m.MDevs) == 0 {
+		m.MDevs = nil
+	}
+	if len(m.Drivers) == 0 {
+		m.Drivers = nil
 	}
 	if len(m.Nodes) == 0 {
 		m.Nodes = nil

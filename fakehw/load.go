@@ -36,6 +36,7 @@ func Bind(m host.Model, majors map[string]uint32) host.Model {
 		g := &out.GPUs[i]
 		p, ok := productOf(*g)
 		if g.PCI != nil && g.PCI.Driver == "vfio-pci" {
+			g.PCI.Override = "vfio-pci"
 			addVFIONodes(&out, g.PCI.IOMMUGroup, majors["vfio"])
 		}
 		if !ok || g.PCI == nil || p.Driver == "nvidia" && g.PCI.Driver != "nouveau" || p.Driver != "nvidia" && g.PCI.Driver != p.Driver {

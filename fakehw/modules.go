@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"gpurig/core/host"
 )
 
 // A module is one line of /proc/modules.
@@ -42,6 +44,13 @@ func (b *builder) loaded() map[string]*module {
 		if m := moduleOf(f.Driver); f.Driver != "" && m != "" {
 			add(m)
 		}
+	}
+	for _, name := range b.m.Drivers {
+		add(moduleOf(name))
+	}
+	if d := b.m.Driver; d != nil && d.VGPU == host.VGPUMDev {
+		add("mdev")
+		add(mdevDriver)
 	}
 	for _, name := range b.beside() {
 		add(name)

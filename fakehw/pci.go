@@ -3,6 +3,7 @@ package fakehw
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -48,6 +49,9 @@ func (b *builder) collect() {
 	}
 	for _, f := range b.m.Companions {
 		add(f)
+	}
+	for _, v := range b.m.VFs {
+		add(v.PCIFunction)
 	}
 	slices.SortFunc(b.all, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
 	at32, at64, atIO := uint64(base32), uint64(base64), uint64(baseIO)
@@ -104,9 +108,12 @@ func (b *builder) pci() {
 		b.dir(d)
 	}
 	b.write("/sys/bus/pci", "drivers_probe", "rescan")
-	b.file("/sys/bus/pci/drivers_autoprobe", "1\n", 0o644)
+	b.file("/sys/bus/pci/drivers_autoprobe", map[bool]string{false: "1\n", true: "0\n"}[b.m.NoProbe], 0o644)
 	for _, f := range b.all {
 		b.function(f)
+	}
+	for _, name := range LoadedDrivers(b.m) {
+		b.registered("pci", name)
 	}
 }
 
@@ -126,11 +133,14 @@ func (b *builder) function(f *function) {
 	b.attr(d+"/resource", f.resourceText())
 	for i, r := range f.resources[:6] {
 		if r[2] != 0 {
-			b.file(fmt.Sprintf("%s/resource%d", d, i), "", 0o600)
+			b.window(fmt.Sprintf("%s/resource%d", d, i), r, 0o600)
+			if r[2]&flagPref != 0 {
+				b.window(fmt.Sprintf("%s/resource%d_wc", d, i), r, 0o600)
+			}
 		}
 	}
-	if f.resources[6][2] != 0 {
-		b.file(d+"/rom", "", 0o600)
+	if r := f.resources[6]; r[2] != 0 {
+		b.window(d+"/rom", r, 0o600)
 	}
 	b.file(d+"/config", string(f.config()), 0o644)
 	b.file(d+"/numa_node", fmt.Sprintf("%d\n", f.NUMANode), 0o644)
@@ -138,11 +148,7 @@ func (b *builder) function(f *function) {
 	b.attr(d+"/local_cpulist", fmt.Sprintf("%d-%d\n", node*32, node*32+31))
 	b.attr(d+"/irq", fmt.Sprintf("%d\n", f.irq))
 	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != ""], 0o644)
-	override := "(null)\n"
-	if f.Driver == "vfio-pci" {
-		override = "vfio-pci\n"
-	}
-	b.file(d+"/driver_override", override, 0o644)
+	b.file(d+"/driver_override", orElse(f.Override, "(null)")+"\n", 0o644)
 	b.write(d, "remove", "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")
 	b.attr(d+"/max_link_speed", "16.0 GT/s PCIe\n")
@@ -168,19 +174,53 @@ func (b *builder) firstVGA() *function {
 
 // driver binds the device in dir to a driver of a bus.
 func (b *builder) driver(bus, name, device, dir string) {
-	at := "/sys/bus/" + bus + "/drivers/" + name
-	if _, err := b.t.Lstat(at); err != nil {
-		b.write(at, "bind", "unbind", "uevent")
-		if bus == "pci" {
-			b.write(at, "new_id", "remove_id")
-		}
-		if module := moduleOf(name); module != "" {
-			b.link(at+"/module", "/sys/module/"+module)
-			b.link("/sys/module/"+module+"/drivers/"+bus+":"+name, at)
-		}
-	}
+	at := b.registered(bus, name)
 	b.link(at+"/"+device, dir)
 	b.link(dir+"/driver", at)
+}
+
+// registered makes the folder of a driver of a bus.
+func (b *builder) registered(bus, name string) string {
+	at := "/sys/bus/" + bus + "/drivers/" + name
+	if _, err := b.t.Lstat(at + "/uevent"); err == nil {
+		return at
+	}
+	b.write(at, "bind", "unbind", "uevent")
+	if bus == "pci" {
+		b.write(at, "new_id", "remove_id")
+	}
+	if module := moduleOf(name); module != "" {
+		b.link(at+"/module", "/sys/module/"+module)
+		b.link("/sys/module/"+module+"/drivers/"+bus+":"+name, at)
+	}
+	return at
+}
+
+// LoadedDrivers returns the PCI drivers that are loaded whether or not they hold
+// a function, sorted: those that the model names, and those of NVIDIA's module.
+func LoadedDrivers(m *host.Model) []string {
+	out := slices.Clone(m.Drivers)
+	if hasModule(m, "nvidia") {
+		out = append(out, "nvidia")
+		if len(m.NVSwitches) > 0 {
+			out = append(out, "nvidia-nvswitch")
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// window makes the file through which a window is mapped: it has the window's
+// size and no content of its own.
+func (b *builder) window(p string, r [3]uint64, perm fs.FileMode) {
+	b.file(p, "", perm)
+	if b.err == nil {
+		e, err := b.t.Entry(p)
+		b.do(err)
+		if err == nil {
+			e.Size = int64(r[1] - r[0] + 1)
+		}
+	}
 }
 
 // moduleOf returns the module that a driver is in; empty for built-in ones.

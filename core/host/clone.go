@@ -15,6 +15,12 @@ func (m Model) Clone() Model {
 	}
 	m.NVSwitches = cloneFunctions(m.NVSwitches)
 	m.Companions = cloneFunctions(m.Companions)
+	m.VFs = slices.Clone(m.VFs)
+	for i := range m.VFs {
+		m.VFs[i].PCIFunction = cloneFunction(m.VFs[i].PCIFunction)
+	}
+	m.MDevs = slices.Clone(m.MDevs)
+	m.Drivers = slices.Clone(m.Drivers)
 	if m.Driver != nil {
 		d := *m.Driver
 		d.Modules = slices.Clone(d.Modules)
@@ -44,6 +50,10 @@ func cloneFunctions(in []PCIFunction) []PCIFunction {
 
 func cloneFunction(f PCIFunction) PCIFunction {
 	f.BARs = slices.Clone(f.BARs)
+	if f.SRIOV != nil {
+		s := *f.SRIOV
+		f.SRIOV = &s
+	}
 	return f
 }
 

@@ -196,7 +196,7 @@ func (d *discovery) driver() error {
 		}
 	}
 	d.m.Driver = out
-	return nil
+	return d.vgpu()
 }
 
 // majors reads the lines of /proc/devices that GPU drivers registered, or that

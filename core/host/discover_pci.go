@@ -25,7 +25,17 @@ func (d *discovery) pci() error {
 		if err != nil {
 			return err
 		}
+		pf, virtual, err := d.physical(name)
+		if err != nil {
+			return err
+		}
 		switch {
+		case virtual && isGPU(f):
+			v, err := d.virtual(f, pf)
+			if err != nil {
+				return err
+			}
+			d.m.VFs = append(d.m.VFs, v)
 		case isGPU(f):
 			d.m.GPUs = append(d.m.GPUs, GPU{PCI: &f, Minor: -1, Index: -1, Card: -1, Render: -1})
 		case f.ID.Vendor == pci.NVIDIA && f.Class == pci.ClassOther:
@@ -45,7 +55,11 @@ func (d *discovery) pci() error {
 	byBDF := func(a, b PCIFunction) int { return a.BDF.Compare(b.BDF) }
 	slices.SortFunc(d.m.NVSwitches, byBDF)
 	slices.SortFunc(d.m.Companions, byBDF)
-	return nil
+	slices.SortFunc(d.m.VFs, func(a, b VF) int { return a.BDF.Compare(b.BDF) })
+	if err := d.mdevs(); err != nil {
+		return err
+	}
+	return d.idleDrivers()
 }
 
 func slot(a pci.BDF) pci.BDF {
@@ -117,8 +131,10 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 	if err != nil {
 		return f, err
 	}
-	f.BARs, err = parseResource(text)
-	return f, inFile(dir+"/resource", err)
+	if f.BARs, err = parseResource(text); err != nil {
+		return f, inFile(dir+"/resource", err)
+	}
+	return f, d.binding(&f, dir)
 }
 
 // device returns the directory that an entry of the bus leads to. Going there

@@ -8,6 +8,8 @@
 package host
 
 import (
+	"slices"
+
 	"gpurig/core/device"
 	"gpurig/core/pci"
 )
@@ -25,12 +27,16 @@ type Model struct {
 	GPUs       []GPU         `json:"gpus,omitempty"`
 	NVSwitches []PCIFunction `json:"nvswitches,omitempty"`
 	Companions []PCIFunction `json:"companions,omitempty"` // audio, USB and bridge functions beside GPUs
+	VFs        []VF          `json:"vfs,omitempty"`        // virtual functions of GPUs, by address
+	MDevs      []MDev        `json:"mdevs,omitempty"`      // mediated devices, by UUID
+	Drivers    []string      `json:"drivers,omitempty"`    // PCI drivers of GPUs that are loaded and hold none of these functions, sorted
 	Driver     *Driver       `json:"driver,omitempty"`     // NVIDIA's; nil: not loaded
 	Userspace  *Userspace    `json:"userspace,omitempty"`  // NVIDIA's libraries; nil: none installed
 	Tegra      *Tegra        `json:"tegra,omitempty"`
 	Nodes      []device.Node `json:"nodes,omitempty"`  // GPU-related nodes below /dev
 	Majors     []Major       `json:"majors,omitempty"` // lines of /proc/devices that Nodes need, by number then name
 	IOMMU      bool          `json:"iommu,omitempty"`
+	NoProbe    bool          `json:"noProbe,omitempty"` // /sys/bus/pci/drivers_autoprobe is 0: new functions get no driver
 }
 
 // An OS is the distribution and how it lays out files.
@@ -57,10 +63,45 @@ type PCIFunction struct {
 	ID         pci.ID    `json:"id"`
 	Class      pci.Class `json:"class"`
 	Revision   uint8     `json:"revision,omitempty"`
-	Driver     string    `json:"driver,omitempty"` // bound driver: "nvidia", "vfio-pci"; empty: none
-	NUMANode   int       `json:"numaNode"`         // -1: not known
-	IOMMUGroup int       `json:"iommuGroup"`       // -1: none
-	BARs       []BAR     `json:"bars,omitempty"`   // in order of index, without unused ones
+	Driver     string    `json:"driver,omitempty"`   // bound driver: "nvidia", "vfio-pci"; empty: none
+	NUMANode   int       `json:"numaNode"`           // -1: not known
+	IOMMUGroup int       `json:"iommuGroup"`         // -1: none
+	BARs       []BAR     `json:"bars,omitempty"`     // in order of index, without unused ones
+	Override   string    `json:"override,omitempty"` // the only driver that may have it, driver_override; empty: any
+	VFIODev    string    `json:"vfioDev,omitempty"`  // its device of iommufd's interface, "vfio0"; empty: none
+	SRIOV      *SRIOV    `json:"sriov,omitempty"`    // nil: it can have no virtual functions
+}
+
+// An SRIOV says which virtual functions a PCI function can have and has
+// (Documentation/PCI/pci-iov-howto.rst). Virtual function k, from 0, has the
+// routing id of the function plus Offset plus k times Stride.
+type SRIOV struct {
+	Total   int    `json:"total"` // sriov_totalvfs
+	Num     int    `json:"num"`   // sriov_numvfs: how many there are
+	Offset  int    `json:"offset"`
+	Stride  int    `json:"stride"`
+	Device  uint16 `json:"device"`            // sriov_vf_device
+	NoProbe bool   `json:"noProbe,omitempty"` // sriov_drivers_autoprobe is 0
+}
+
+// A VF is a virtual function of a GPU.
+type VF struct {
+	PCIFunction
+	PF pci.BDF `json:"pf"` // whose it is: physfn
+	// VGPU is the type of the vGPU that it is, where the driver has attributes of
+	// its own for that; zero: none.
+	VGPU int `json:"vgpu,omitempty"`
+	// Params are what vgpu_params holds.
+	Params string `json:"params,omitempty"`
+}
+
+// An MDev is a mediated device (Documentation/driver-api/vfio-mediated-device.rst).
+type MDev struct {
+	UUID       string  `json:"uuid"`
+	Parent     pci.BDF `json:"parent"`     // a GPU or a VF
+	Type       string  `json:"type"`       // folder of mdev_supported_types: "nvidia-558"
+	Driver     string  `json:"driver"`     // of the mdev bus: "vfio_mdev"
+	IOMMUGroup int     `json:"iommuGroup"` // -1: none
 }
 
 // A BAR is one memory or port window. Its address is the machine's affair.
@@ -119,7 +160,14 @@ type Driver struct {
 	Open    bool     `json:"open,omitempty"` // the open kernel modules
 	CUDA    string   `json:"cuda,omitempty"` // newest CUDA that NVML reports: "12.4"
 	Modules []string `json:"modules"`        // sorted, sysfs spelling: "nvidia", "nvidia_drm", "nvidia_uvm"
+	VGPU    string   `json:"vgpu,omitempty"` // how it makes vGPUs: VGPUMDev or VGPUVendor; empty: not at all
 }
+
+// The two ways in which NVIDIA's driver makes vGPUs. A host has one of them.
+const (
+	VGPUMDev   = "mdev"   // mediated devices
+	VGPUVendor = "vendor" // attributes of each virtual function, from Linux 6.8 on
+)
 
 // A Major is one line of /proc/devices.
 type Major struct {
@@ -136,6 +184,27 @@ type Tegra struct {
 	Release    string   `json:"release"`       // L4T release: "R36"
 	Revision   string   `json:"revision"`      // "4.0"
 	CSV        []string `json:"csv,omitempty"` // names in host-files-for-container.d, sorted
+}
+
+// Functions returns every PCI function of the model, by address. What the
+// pointers lead to is the model's own.
+func (m *Model) Functions() []*PCIFunction {
+	var out []*PCIFunction
+	for _, g := range m.GPUs {
+		if g.PCI != nil {
+			out = append(out, g.PCI)
+		}
+	}
+	for _, list := range [][]PCIFunction{m.NVSwitches, m.Companions} {
+		for i := range list {
+			out = append(out, &list[i])
+		}
+	}
+	for i := range m.VFs {
+		out = append(out, &m.VFs[i].PCIFunction)
+	}
+	slices.SortStableFunc(out, func(a, b *PCIFunction) int { return a.BDF.Compare(b.BDF) })
+	return out
 }
 
 // NVIDIAGPUs returns the GPUs that NVIDIA's driver runs, in NVML order.
