@@ -36,6 +36,12 @@ func (c *collector) functions() {
 	}
 	c.take("/sys/bus/pci/drivers")
 	c.take(pciDevices)
+	for _, d := range []string{"nvidia", "nvidia-nvswitch", "amdgpu", "nouveau", "vfio-pci", "nvgrace_gpu_vfio_pci"} {
+		// Also one that holds no function: Tegra's display driver registers it.
+		for _, a := range driverAttributes {
+			c.glob("/sys/bus/pci/drivers/" + d + "/" + a)
+		}
+	}
 	c.glob("/sys/bus/pci/drivers_autoprobe", "/sys/bus/pci/drivers_probe", "/sys/bus/pci/rescan")
 	kept := 0
 	for _, f := range all {
@@ -97,6 +103,9 @@ var drmAttributes = []string{
 	"drm/*/card*-*/status", "drm/*/card*-*/subsystem",
 }
 
+// driverAttributes are what is kept of a driver, besides the devices it holds.
+var driverAttributes = []string{"bind", "unbind", "new_id", "remove_id", "uevent", "module"}
+
 // device records an entry of a bus, its attributes, and its driver.
 func (c *collector) device(p string, attributes []string) {
 	real, info, ok := c.take(p)
@@ -107,7 +116,7 @@ func (c *collector) device(p string, attributes []string) {
 		c.glob(escape(real) + "/" + a)
 	}
 	if driver, _, ok := c.take(real + "/driver"); ok {
-		for _, a := range []string{"bind", "unbind", "new_id", "remove_id", "uevent", "module", path.Base(p)} {
+		for _, a := range append(slices.Clone(driverAttributes), path.Base(p)) {
 			c.take(driver + "/" + a)
 		}
 	}
