@@ -18,6 +18,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/fakehw/profiles"
+	"gpurig/runner/peers"
 	"gpurig/runner/specgen"
 )
 
@@ -45,7 +46,7 @@ func ctkArgs(m host.Model, format string) []string {
 func BenchmarkGenerateProcess(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "a100-mig-uniform", "t4-server", "jetson-agx-orin"} {
 		m := profile(b, name)
-		c := newChroot(b, m, peer(b, "nvidia-ctk"))
+		c := newChroot(b, m, peers.Path(b, "nvidia-ctk"))
 		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, ctkArgs(m, "yaml")...)) } }
 		program, cache := ours(b, "gpurig"), b.TempDir()
 		runs := 0
@@ -75,7 +76,7 @@ func BenchmarkGenerateProcess(b *testing.B) {
 // nvidia-ctk generates there, once both are sorted. What core adds on purpose is
 // taken away first.
 func TestNvidiaCTKMakesTheSameSpec(t *testing.T) {
-	program := peer(t, "nvidia-ctk")
+	program := peers.Path(t, "nvidia-ctk")
 	needRoot(t)
 	g := specgen.New(specgen.Options{})
 	defer g.Close()

@@ -17,6 +17,7 @@ import (
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/image"
+	"gpurig/runner/peers"
 	"gpurig/runner/specgen"
 )
 
@@ -113,7 +114,7 @@ func (r rootfs) peerHooks(tb testing.TB, program, root string) []*exec.Cmd {
 // "both" has the stage before it too, which makes mount points.
 func BenchmarkHookProcess(b *testing.B) {
 	needRoot(b)
-	program, hook := peer(b, "nvidia-cdi-hook"), ours(b, "cdi-hook")
+	program, hook := peers.Path(b, "nvidia-cdi-hook"), ours(b, "cdi-hook")
 	r, dir := newRootfs(b, profile(b, "dgx-a100")), memoryDir(b)
 	file := newHookFile(b, dir)
 	for _, stages := range [][]string{{"apply"}, {"prepare", "apply"}} {

@@ -1,0 +1,107 @@
+// Package peers builds NVIDIA's own programs, unmodified, for tests and
+// benchmarks that compare with them: nvidia-ctk and nvidia-cdi-hook, of the
+// release of the toolkit that core uses.
+package peers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
+
+// build makes the programs in a module of their own, of the release in our go.mod.
+// They stay in the user's cache folder.
+var build = sync.OnceValues(func() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	defer cancel()
+	out, err := run(ctx, "", "go", "list", "-m", "-f", "{{.Version}} {{.GoVersion}}", toolkit)
+	if err != nil {
+		return "", err
+	}
+	version, goVersion, _ := strings.Cut(out, " ")
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "gpurig", "peers", version)
+	if _, err := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".build-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(tmp)
+	text := fmt.Sprintf("module peers\n\ngo %s\n", goVersion)
+	if err := os.WriteFile(filepath.Join(tmp, "go.mod"), []byte(text), 0o644); err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{
+		{"get", toolkit + "@" + version},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/", toolkit + "/cmd/nvidia-ctk", toolkit + "/cmd/nvidia-cdi-hook"},
+	} {
+		if _, err := run(ctx, tmp, "go", args...); err != nil {
+			return "", err
+		}
+	}
+	if err := os.Rename(filepath.Join(tmp, "bin"), dir); err != nil {
+		if _, statErr := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); statErr != nil { // else another run was quicker
+			return "", err
+		}
+	}
+	return dir, nil
+})
+
+func run(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+	var errOut bytes.Buffer
+	cmd.Stderr = &errOut
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(errOut.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// Path returns the path of one of NVIDIA's programs, or skips. A benchmark builds
+// them; a test takes them only when somebody did before, or the environment says
+// so, GPURIG_PEERS=1: go test ./... must not need a network. Where the
+// environment says so, a program that cannot be built is a failure.
+func Path(tb testing.TB, name string) string {
+	tb.Helper()
+	if _, ok := tb.(*testing.T); ok && os.Getenv("GPURIG_PEERS") == "" {
+		if found, _ := filepath.Glob(filepath.Join(cacheDir(tb), "gpurig", "peers", "v*", name)); len(found) == 0 {
+			tb.Skipf("%s has not been built; make bench does, and GPURIG_PEERS=1", name)
+		}
+	}
+	dir, err := build()
+	if err != nil {
+		if os.Getenv("GPURIG_PEERS") != "" {
+			tb.Fatalf("build %s: %v", name, err)
+		}
+		tb.Skipf("no %s to compare with: %v", name, err)
+	}
+	return filepath.Join(dir, name)
+}
+
+func cacheDir(tb testing.TB) string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		tb.Skip(err)
+	}
+	return dir
+}
