@@ -8,11 +8,23 @@ import (
 // CSVDir is where Jetson Linux lists the files that containers need.
 const CSVDir = "/etc/nvidia-container-runtime/host-files-for-container.d"
 
+// deviceTree is where the kernel shows the firmware's device tree: a link to a
+// folder of sysfs, which is the only one that a procfs without it (another
+// machine's) leaves to read.
+const (
+	deviceTree    = "/proc/device-tree"
+	deviceTreeSys = "/sys/firmware/devicetree/base"
+)
+
 // tegra reads the SoC. A Tegra is a machine whose device tree says so; L4T's
 // release file alone (in a container, say) does not make one.
 func (d *discovery) tegra() error {
-	base := "/proc/device-tree"
+	base := deviceTree
 	text, ok, err := d.optional(base + "/compatible")
+	if err == nil && !ok {
+		base = deviceTreeSys
+		text, ok, err = d.optional(base + "/compatible")
+	}
 	if err != nil || !ok {
 		return err
 	}

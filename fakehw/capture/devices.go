@@ -169,7 +169,10 @@ func (c *collector) display() {
 // soc records what there is of a Tegra.
 func (c *collector) soc() {
 	c.take("/proc/device-tree")
-	c.glob("/proc/device-tree/compatible", "/proc/device-tree/model", "/sys/devices/gpu.0")
+	for _, tree := range []string{"/proc/device-tree", "/sys/firmware/devicetree/base"} {
+		c.glob(tree+"/compatible", tree+"/model")
+	}
+	c.glob("/sys/devices/gpu.0")
 	for _, dir := range []string{"/sys/bus/soc/devices/soc0", "/sys/devices/soc0"} {
 		c.glob(dir, dir+"/family", dir+"/machine", dir+"/revision", dir+"/soc_id")
 	}

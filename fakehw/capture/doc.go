@@ -69,7 +69,7 @@ func (c *collector) machine() string {
 		}
 		return strings.TrimSpace(strings.ToValidUTF8(strings.TrimRight(string(data), "\x00\n"), "?"))
 	}
-	if model := text("/proc/device-tree/model"); model != "" {
+	if model := cmp.Or(text("/proc/device-tree/model"), text("/sys/firmware/devicetree/base/model")); model != "" {
 		return model
 	}
 	dmi := strings.TrimSpace(text("/sys/class/dmi/id/sys_vendor") + " " + text("/sys/class/dmi/id/product_name"))
