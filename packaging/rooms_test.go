@@ -45,7 +45,7 @@ var rooms = []struct {
 	{"reports", []string{"golang.org/x/term"}},
 	{"fixtures", []string{"github.com/google/go-cmp"}},
 	{"cmd/cdi-hook", []string{"hook"}},
-	{"cmd/gpurig-probe", []string{"runner/observe", "runner/target/lxc/agent"}},
+	{"cmd/gpurig-probe", []string{"runner/observe", "runner/target/agent"}},
 	{"cmd/gpurig", []string{"runner/cli"}},
 }
 

@@ -5,7 +5,7 @@
 // process of a container: it answers on the socket in DIR. It is built static,
 // as a container need not have a loader.
 //
-// On the host it is the helper process of target lxc: "keep" holds a mount
+// On the host it is the helper process of the targets: "keep" holds a mount
 // namespace, "join" changes the mounts of a running container.
 package main
 
@@ -15,7 +15,7 @@ import (
 	"os"
 
 	"gpurig/runner/observe/inside"
-	"gpurig/runner/target/lxc/agent"
+	"gpurig/runner/target/agent"
 )
 
 func main() {

@@ -20,7 +20,7 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return nil, err
 	}
 	c := tc.(*Container)
-	sock, err := c.listen()
+	sock, err := c.world.Listen(c.dir + "/own")
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return nil, err
 	}
 	return func() error {
-		return c.world.keep.output(ctx, strings.NewReader("{}"), program,
-			"-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
+		return c.world.Output(ctx, strings.NewReader("{}"), program,
+			"-P", c.world.Inside(c.world.Prefix()), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
 	}, nil
 }
 
@@ -43,9 +43,9 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 // namespace, and returns its standard output and error.
 func Enter(ctx context.Context, c target.Container, program string, args ...string) (string, error) {
 	in := c.(*Container)
-	pid := fmt.Sprint(in.run.pid)
+	pid := fmt.Sprint(in.run.PID)
 	args = append([]string{"--target", pid, "--mount", "--root", "--wd=/", "--", program}, args...)
-	cmd := exec.CommandContext(ctx, in.world.keep.nsenter, args...)
+	cmd := exec.CommandContext(ctx, in.world.prog.Nsenter, args...)
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	return string(out), err

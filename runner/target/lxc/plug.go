@@ -12,8 +12,9 @@ import (
 	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/runner/target"
+	"gpurig/runner/target/agent"
 	"gpurig/runner/target/liblxc"
-	"gpurig/runner/target/lxc/agent"
+	"gpurig/runner/target/world"
 )
 
 // Plug is part of target.Container. LXC itself can add rules to the device
@@ -47,12 +48,12 @@ func (c *Container) change(ctx context.Context, verb string, h target.Host, p pl
 func (c *Container) carryOut(ctx context.Context, e emission) error {
 	was, links := c.conf, c.file.Links
 	gone, added := liblxc.Changes(was.Mounts, e.conf.Mounts)
-	if err := c.addNodes(e.make); err != nil {
+	if err := c.world.MakeNodes(e.make); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
 	e.conf.Env, e.conf.Groups = was.Env, was.Groups
 	c.lines, c.conf, c.file = append(c.ownLines(), e.lines...), e.conf, e.hook
-	if err := c.join(ctx, takeAway(c.run.pid, gone, links, e.hook.Links)); err != nil {
+	if err := c.join(ctx, takeAway(c.run.PID, gone, links, e.hook.Links)); err != nil {
 		return err
 	}
 	work := c.hooks || hooked(e.conf)
@@ -64,7 +65,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 			return err
 		}
 	}
-	if err := c.join(ctx, agent.Change{PID: c.run.pid, Mount: binds(added)}); err != nil {
+	if err := c.join(ctx, agent.Change{PID: c.run.PID, Mount: binds(added)}); err != nil {
 		return err
 	}
 	if err := c.rules(ctx, was.Devices, e.conf.Devices); err != nil {
@@ -73,7 +74,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 	if !work {
 		return nil
 	}
-	return c.hook(ctx, "--stage", "apply", "--pid", fmt.Sprint(c.run.pid))
+	return c.hook(ctx, "--stage", "apply", "--pid", fmt.Sprint(c.run.PID))
 }
 
 // takeAway unmounts entries, the last first, with what create= made for them and
@@ -113,7 +114,7 @@ func (c *Container) join(ctx context.Context, ch agent.Change) error {
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	return c.world.keep.output(ctx, bytes.NewReader(data), c.world.keep.inside(probePath), "join")
+	return c.world.Output(ctx, bytes.NewReader(data), c.world.Inside(world.ProbePath), "join")
 }
 
 // rules changes the device cgroup by what the two lists differ in.
@@ -136,5 +137,5 @@ func (c *Container) rules(ctx context.Context, was, is []liblxc.Rule) error {
 }
 
 func (c *Container) setRule(ctx context.Context, file string, r liblxc.Rule) error {
-	return c.world.keep.output(ctx, nil, c.world.prog.cgroup, "-P", c.world.keep.inside(c.world.keep.prefix), "-n", c.name, file, r.String())
+	return c.world.Output(ctx, nil, c.world.prog.cgroup, "-P", c.world.Inside(c.world.Prefix()), "-n", c.name, file, r.String())
 }

@@ -3,24 +3,18 @@ package lxc
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"gpurig/core/device"
 	"gpurig/core/hookspec"
-	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
+	"gpurig/runner/target/world"
 )
 
 // An emission is a plan in liblxc's words.
@@ -34,7 +28,7 @@ type emission struct {
 // emit writes a plan for liblxc. The error is a refusal of package lxc, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emission, error) {
-	prefix, err := c.world.host(ctx, h, p)
+	prefix, err := c.world.Host(ctx, h, p)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
@@ -45,8 +39,8 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	defer root.Close()
 	config, err := lxc.Emit(p, lxc.Options{
 		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix,
-		NodesDir: c.inside("nodes"), HookPath: c.world.keep.inside(hookPath), HookFile: c.inside("hook/file.json"),
-		Resolve: func(p string) (string, error) { return resolve(root, p) },
+		NodesDir: c.inside("nodes"), HookPath: c.world.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
+		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
 	})
 	if err != nil {
 		return emission{}, err
@@ -57,20 +51,6 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
 	return emission{lines: lines, conf: conf, hook: config.Hook, make: config.Make}, nil
-}
-
-// resolve returns p with the links of its directories resolved in the root. What
-// does not exist is as it stands.
-func resolve(root host.Root, p string) (string, error) {
-	dir := path.Dir(p)
-	if dir == p {
-		return p, nil
-	}
-	real, err := host.Resolve(root, dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		real, err = resolve(root, dir)
-	}
-	return path.Join(real, path.Base(p)), err
 }
 
 // install writes everything that liblxc and the hook read.
@@ -94,7 +74,7 @@ func (c *Container) install(ctx context.Context, e emission) error {
 
 // ownLines are what differs from container to container.
 func (c *Container) ownLines() []string {
-	root, group := "rootfs", c.world.keep.prefix+"/"+c.name
+	root, group := "rootfs", c.world.Prefix()+"/"+c.name
 	if c.readOnly {
 		root = "ro"
 	}
@@ -143,7 +123,7 @@ func (c *Container) rootInside() string {
 
 // hook runs cdi-hook by hand.
 func (c *Container) hook(ctx context.Context, args ...string) error {
-	return c.world.keep.output(ctx, nil, c.world.keep.inside(hookPath), append(args, c.inside("hook/file.json"))...)
+	return c.world.Output(ctx, nil, c.world.Inside(world.HookPath), append(args, c.inside("hook/file.json"))...)
 }
 
 // writeHook writes the hook file. It only trusts one that root alone can change.
@@ -169,42 +149,8 @@ func (c *Container) makeNodes(list []plan.Node) error {
 	if err := os.RemoveAll(c.outside("nodes")); err != nil {
 		return err
 	}
-	return c.addNodes(list)
+	return c.world.MakeNodes(list)
 }
-
-// addNodes makes those that are not there yet.
-func (c *Container) addNodes(list []plan.Node) error {
-	for _, n := range list {
-		rel, err := filepath.Rel(c.inside(""), n.Path)
-		if err != nil {
-			return err
-		}
-		at := c.outside(rel)
-		if _, err := os.Lstat(at); err == nil {
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-			return err
-		}
-		mode := uint32(unix.S_IFBLK)
-		if n.Type == device.Char {
-			mode = unix.S_IFCHR
-		}
-		if err := unix.Mknod(at, mode|0o600, int(unix.Mkdev(n.Num.Major, n.Num.Minor))); err != nil {
-			return &os.PathError{Op: "mknod", Path: at, Err: err}
-		}
-		if err := errors.Join(os.Chown(at, int(n.UID), int(n.GID)), os.Chmod(at, n.Mode.Perm())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Programs of the base system, for the one mount that a read-only root needs.
-const (
-	shell  = "/bin/sh"
-	umount = "/bin/umount"
-)
 
 // rootView mounts a read-only view of the root, once, for an image that cannot
 // be changed.
@@ -212,11 +158,7 @@ func (c *Container) rootView(ctx context.Context) error {
 	if !c.readOnly || c.bound {
 		return nil
 	}
-	if err := os.MkdirAll(c.outside("ro"), 0o755); err != nil {
-		return err
-	}
-	script := fmt.Sprintf("mount --bind %[1]s %[2]s && mount -o remount,bind,ro %[2]s", c.inside("rootfs"), c.inside("ro"))
-	if err := c.world.keep.output(ctx, nil, "/usr/bin/env", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", shell, "-c", script); err != nil {
+	if err := c.world.ReadOnlyView(ctx, c.dir+"/rootfs", c.dir+"/ro"); err != nil {
 		return err
 	}
 	c.bound = true

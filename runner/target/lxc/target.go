@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/world"
 )
 
 // Options adjust a target. The zero value finds everything itself.
@@ -29,7 +27,7 @@ type LXC struct {
 	opts   Options
 
 	mu     sync.Mutex
-	worlds map[string]*world // by cgroup version
+	worlds map[string]*shared // by cgroup version
 	cannot map[string]*target.CannotError
 }
 
@@ -40,7 +38,7 @@ func New(opts Options) *LXC {
 	if opts.Images == nil {
 		opts.Images = image.NewSet(nil)
 	}
-	return &LXC{images: opts.Images, opts: opts, worlds: map[string]*world{}, cannot: map[string]*target.CannotError{}}
+	return &LXC{images: opts.Images, opts: opts, worlds: map[string]*shared{}, cannot: map[string]*target.CannotError{}}
 }
 
 // Open returns a target, or a *target.CannotError where this machine can make no
@@ -54,68 +52,26 @@ func Open(opts Options) (*LXC, error) {
 	return l, nil
 }
 
-// able returns the programs, or why there can be no container.
-func (l *LXC) able() (programs, *target.CannotError) {
-	if os.Geteuid() != 0 {
-		return programs{}, cannot("run as root, or use --target sim", "needs root")
-	}
-	return l.find()
-}
-
 // Name is part of target.Target.
 func (l *LXC) Name() string { return "lxc" }
 
 // programs are what is run, by absolute path.
-type programs struct{ start, cgroup, nsenter, probe, hook string }
+type programs struct {
+	world.Programs
+	start, cgroup string
+}
 
-// find looks for the programs.
-func (l *LXC) find() (programs, *target.CannotError) {
+// runtimeDir is where liblxc keeps its locks.
+const runtimeDir = "/run/lxc"
+
+// able returns the programs, or why there can be no container.
+func (l *LXC) able() (programs, *target.CannotError) {
+	const hint = "install LXC: apt-get install lxc"
 	var p programs
-	for _, t := range []struct {
-		to         *string
-		name, hint string
-	}{
-		{&p.start, "lxc-start", "install LXC: apt-get install lxc"},
-		{&p.cgroup, "lxc-cgroup", "install LXC: apt-get install lxc"},
-		{&p.nsenter, "nsenter", "install util-linux: apt-get install util-linux"},
-	} {
-		path, err := exec.LookPath(t.name)
-		if err != nil {
-			return p, cannot(t.hint, "there is no %s", t.name)
-		}
-		if *t.to, err = filepath.Abs(path); err != nil {
-			return p, cannot("", "%s: %v", t.name, err)
-		}
-	}
-	var err error
-	for _, t := range []struct {
-		to          *string
-		given, name string
-	}{{&p.probe, l.opts.Probe, "gpurig-probe"}, {&p.hook, l.opts.Hook, "cdi-hook"}} {
-		if *t.to, err = beside(t.given, t.name); err != nil {
-			return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", t.name, err)
-		}
-	}
-	return p, nil
-}
-
-// beside returns a program that was given, or one that lies where ours does.
-func beside(given, name string) (string, error) {
-	if given == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		given = filepath.Join(filepath.Dir(self), name)
-	}
-	if _, err := os.Stat(given); err != nil {
-		return "", err
-	}
-	return filepath.Abs(given)
-}
-
-func cannot(hint, why string, args ...any) *target.CannotError {
-	return &target.CannotError{Target: "lxc", Why: fmt.Sprintf(why, args...), Hint: hint}
+	var cerr *target.CannotError
+	p.Programs, cerr = world.Find("lxc", l.opts.Probe, l.opts.Hook,
+		world.Tool{Name: "lxc-start", Hint: hint, Path: &p.start}, world.Tool{Name: "lxc-cgroup", Hint: hint, Path: &p.cgroup})
+	return p, cerr
 }
 
 // Can is part of target.Target. It finds out by setting up what containers of
@@ -131,10 +87,18 @@ func (l *LXC) Can(_ context.Context, c target.Config) error {
 	return err
 }
 
-var worlds atomic.Int64 // of this process, so that cgroup names differ
+// shared is what containers of one cgroup version share.
+type shared struct {
+	*world.World
+	prog programs
+
+	mu         sync.Mutex
+	count      int
+	containers map[string]*Container
+}
 
 // world returns what containers of one cgroup version share.
-func (l *LXC) world(cgroup string) (*world, error) {
+func (l *LXC) world(cgroup string) (*shared, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.worlds[cgroup]; w != nil {
@@ -143,25 +107,51 @@ func (l *LXC) world(cgroup string) (*world, error) {
 	if err := l.cannot[cgroup]; err != nil {
 		return nil, err
 	}
-	w, cerr := l.newWorld(cgroup)
-	if cerr != nil {
-		l.cannot[cgroup] = cerr
-		return nil, cerr
+	p, cerr := l.able()
+	if cerr == nil {
+		w, err := world.Open(cgroup, runtimeDir, p.Programs)
+		if err == nil {
+			l.worlds[cgroup] = &shared{World: w, prog: p, containers: map[string]*Container{}}
+			return l.worlds[cgroup], nil
+		}
+		cerr = &target.CannotError{Target: "lxc", Why: err.Error()}
 	}
-	l.worlds[cgroup] = w
-	return w, nil
+	l.cannot[cgroup] = cerr
+	return nil, cerr
 }
 
-func (l *LXC) newWorld(cgroup string) (*world, *target.CannotError) {
-	p, cerr := l.able()
-	if cerr != nil {
-		return nil, cerr
+// create makes a container's directory and its root.
+func (w *shared) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
+	w.mu.Lock()
+	w.count++
+	name := fmt.Sprintf("c%d", w.count)
+	w.mu.Unlock()
+	ctr := &Container{world: w, config: c, dir: w.Prefix() + "/" + name, name: name, readOnly: img.ReadOnly}
+	if err := os.MkdirAll(w.Outside(ctr.dir), 0o755); err != nil {
+		return nil, err
 	}
-	k, err := startKeeper(cgroup, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)), p)
-	if err != nil {
-		return nil, cannot("", "%v", err)
+	if err := w.WriteRoot(ctx, img, c.IDMap, ctr.dir+"/rootfs"); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(w.Outside(ctr.dir)))
 	}
-	return newWorldIn(k, p), nil
+	w.mu.Lock()
+	w.containers[name] = ctr
+	w.mu.Unlock()
+	return ctr, nil
+}
+
+// close removes every container and ends the namespace.
+func (w *shared) close(ctx context.Context) error {
+	w.mu.Lock()
+	var left []*Container
+	for _, c := range w.containers {
+		left = append(left, c)
+	}
+	w.mu.Unlock()
+	var errs []error
+	for _, c := range left {
+		errs = append(errs, c.Remove(ctx))
+	}
+	return errors.Join(append(errs, w.Close())...)
 }
 
 // Create is part of target.Target.

@@ -1,8 +1,9 @@
-// Package agent is the part of target lxc that has to be a process of its own:
+// Package agent is the part of the targets that has to be a process of its own:
 // one that keeps a private mount namespace, and one that enters a running
 // container's. Both are run as gpurig-probe, a small static program.
 //
-// They do what they are told and decide nothing; package target/lxc tells them.
+// They do what they are told and decide nothing; package target/world and target
+// lxc tell them.
 package agent
 
 import (
@@ -26,9 +27,10 @@ type Setup struct {
 	// Scratch is a directory that a tmpfs is mounted on. Nothing of it is seen
 	// outside of the namespace, and it is gone with it.
 	Scratch string
-	// Runtime is where liblxc puts its locks; it gets a tmpfs too.
+	// Runtime is where a container runtime keeps its state (liblxc its locks); it
+	// gets a tmpfs too.
 	Runtime string
-	// Cgroup is the version that liblxc shall find: "v1" or "v2".
+	// Cgroup is the version that programs shall find: "v1" or "v2".
 	Cgroup string
 }
 
@@ -92,7 +94,7 @@ func mount(source, target, fstype string, flags uintptr, data string) error {
 	return nil
 }
 
-// cgroups shows liblxc one version only, whatever the machine has booted with.
+// cgroups shows one version only, whatever the machine has booted with.
 func cgroups(version string) error {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -126,19 +128,19 @@ func unified(have map[string]string) error {
 	return mount("none", cgroupRoot, "cgroup2", 0, "")
 }
 
-// legacy leaves the device controller alone: every further one costs each start
-// two directories.
+// legacy leaves the device controller alone, and no empty folder where another
+// one was: every further one costs each start two directories, and crun takes a
+// folder for a controller.
 func legacy(have map[string]string) error {
 	const devices = cgroupRoot + "/devices"
+	tree := -1
 	if have[devices] == "cgroup" {
-		for at := range have {
-			if at != devices && at != cgroupRoot {
-				if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
-					return fmt.Errorf("unmount %s: %w", at, err)
-				}
-			}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, devices, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return &os.PathError{Op: "open_tree", Path: devices, Err: err}
 		}
-		return nil
+		defer unix.Close(fd)
+		tree = fd
 	}
 	if len(have) > 0 {
 		if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
@@ -151,5 +153,11 @@ func legacy(have map[string]string) error {
 	if err := os.Mkdir(filepath.Clean(devices), 0o755); err != nil {
 		return err
 	}
-	return mount("cgroup", devices, "cgroup", 0, "devices")
+	if tree < 0 {
+		return mount("cgroup", devices, "cgroup", 0, "devices")
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, devices, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount the device controller on %s: %w", devices, err)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package lxc
+package world
 
 import (
 	"errors"
@@ -30,8 +30,9 @@ func cgroupDirs(root, pattern string) ([]string, error) {
 	return out, nil
 }
 
-// removeCgroups removes the cgroup directories that match a pattern. liblxc
-// removes those of a container that ended well; its "pivot" always stays.
+// removeCgroups removes the cgroup directories that match a pattern. Who made
+// them removes those of a container that ended well; liblxc's "pivot" always
+// stays.
 func removeCgroups(root, pattern string) error {
 	dirs, errs := cgroupDirs(root, pattern)
 	for _, d := range dirs {

@@ -1,4 +1,4 @@
-package lxc
+package world
 
 import (
 	"bufio"
@@ -16,15 +16,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurig/runner/target/lxc/agent"
+	"gpurig/runner/target/agent"
 )
 
-// Where things are inside the kept namespace.
+// Where our programs are below the scratch directory.
 const (
-	runtimeDir = "/run/lxc" // liblxc's locks
-	probePath  = "bin/gpurig-probe"
-	hookPath   = "bin/cdi-hook"
+	ProbePath = "bin/gpurig-probe"
+	HookPath  = "bin/cdi-hook"
 )
+
+// Programs are what a world needs, by absolute path.
+type Programs struct{ Nsenter, Probe, Hook string }
 
 // scratchDirs are places that every system has and no tool that is needed here
 // is in. One of them is hidden under our tmpfs, in the kept namespace only.
@@ -35,17 +37,15 @@ type keeper struct {
 	cmd     *exec.Cmd
 	stdin   io.Closer // closing it ends the process
 	scratch string    // inside
-	// prefix is a name that no other keeper has: of cgroup directories, and of
-	// the folder of containers, since liblxc makes a socket name for the whole
-	// machine out of the latter.
 	prefix  string
-	madeRun bool   // runtimeDir was made for us
+	runtime string // a folder of the machine that gets a tmpfs too
+	madeRun bool   // it was made for us
 	nsenter string // program of util-linux
 }
 
 // startKeeper starts the helper and copies the programs into the namespace.
-func startKeeper(cgroup, prefix string, p programs) (_ *keeper, err error) {
-	k := &keeper{prefix: prefix, nsenter: p.nsenter}
+func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err error) {
+	k := &keeper{prefix: prefix, runtime: runtime, nsenter: p.Nsenter}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -60,26 +60,26 @@ func startKeeper(cgroup, prefix string, p programs) (_ *keeper, err error) {
 	if k.scratch == "" {
 		return nil, fmt.Errorf("none of the folders %s is there to mount on", strings.Join(scratchDirs, ", "))
 	}
-	if err := os.Mkdir(runtimeDir, 0o755); err == nil {
+	if err := os.Mkdir(runtime, 0o755); err == nil {
 		k.madeRun = true
 	} else if !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if err := k.run(p.probe, cgroup); err != nil {
+	if err := k.run(p.Probe, cgroup); err != nil {
 		return nil, err
 	}
-	if err := sweepCgroups(k.cgroupRoot()); err != nil {
+	if err := sweepCgroups(k.CgroupRoot()); err != nil {
 		return nil, err
 	}
-	for name, from := range map[string]string{probePath: p.probe, hookPath: p.hook} {
+	for name, from := range map[string]string{ProbePath: p.Probe, HookPath: p.Hook} {
 		data, err := os.ReadFile(from)
 		if err != nil {
 			return nil, err
 		}
-		if err := os.MkdirAll(filepath.Dir(k.outside(name)), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(k.Outside(name)), 0o755); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(k.outside(name), data, 0o755); err != nil {
+		if err := os.WriteFile(k.Outside(name), data, 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func startKeeper(cgroup, prefix string, p programs) (_ *keeper, err error) {
 // run starts the process and waits until its namespace is set up.
 func (k *keeper) run(probe, cgroup string) error {
 	// Not bound to a context: close ends it, or our own end does.
-	k.cmd = exec.Command(probe, "keep", cgroup, k.scratch, runtimeDir)
+	k.cmd = exec.Command(probe, "keep", cgroup, k.scratch, k.runtime)
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
 	var stderr bytes.Buffer
 	k.cmd.Stderr = &stderr
@@ -116,34 +116,34 @@ func (k *keeper) run(probe, cgroup string) error {
 	return nil
 }
 
-// inside returns where a path below the scratch directory is for processes in
-// the namespace; outside, where it is for us.
-func (k *keeper) inside(p string) string { return filepath.Join(k.scratch, p) }
+// Inside returns where a path below the scratch directory is for processes in
+// the namespace; Outside, where it is for us.
+func (k *keeper) Inside(p string) string { return filepath.Join(k.scratch, p) }
 
-func (k *keeper) outside(p string) string {
+func (k *keeper) Outside(p string) string {
 	return filepath.Join("/proc", fmt.Sprint(k.cmd.Process.Pid), "root", k.scratch, p)
 }
 
-// cgroupRoot is where the namespace has its cgroups mounted, as we see it.
-func (k *keeper) cgroupRoot() string {
+// CgroupRoot is where the namespace has its cgroups mounted, as we see it.
+func (k *keeper) CgroupRoot() string {
 	return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", k.cmd.Process.Pid)
 }
 
-// command returns a program to be run in the namespace. It gets no environment
+// Command returns a program to be run in the namespace. It gets no environment
 // of ours: liblxc finds no newuidmap on such a PATH and, being root, writes the
 // maps itself, whatever /etc/subuid says.
-func (k *keeper) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+func (k *keeper) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	ns := fmt.Sprintf("--mount=/proc/%d/ns/mnt", k.cmd.Process.Pid)
 	cmd := exec.CommandContext(ctx, k.nsenter, append([]string{ns, program}, args...)...)
-	cmd.Env = []string{"PATH=" + k.inside("nothing")}
+	cmd.Env = []string{"PATH=" + k.Inside("nothing")}
 	cmd.Dir = "/"
 	return cmd
 }
 
-// output runs a program in the namespace to its end. The error has what the
+// Output runs a program in the namespace to its end. The error has what the
 // program said.
-func (k *keeper) output(ctx context.Context, stdin io.Reader, program string, args ...string) error {
-	cmd := k.command(ctx, program, args...)
+func (k *keeper) Output(ctx context.Context, stdin io.Reader, program string, args ...string) error {
+	cmd := k.Command(ctx, program, args...)
 	cmd.Stdin = stdin
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -156,11 +156,22 @@ func (k *keeper) output(ctx context.Context, stdin io.Reader, program string, ar
 	return nil
 }
 
+// Prefix is a name that no other world has: of cgroup directories, and of the
+// folder of containers, since liblxc makes a socket name for the whole machine
+// out of the latter.
+func (k *keeper) Prefix() string { return k.prefix }
+
+// RemoveCgroups removes the cgroup directories below our own that match a
+// pattern, after what was in them was killed.
+func (k *keeper) RemoveCgroups(pattern string) error {
+	return removeCgroups(k.CgroupRoot(), filepath.Join(k.prefix, pattern))
+}
+
 // close ends the process; the namespace and what is mounted in it go with it.
 func (k *keeper) close() error {
 	var errs []error
 	if k.cmd != nil {
-		errs = append(errs, removeCgroups(k.cgroupRoot(), k.prefix))
+		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix))
 		k.stdin.Close()
 		if err := k.cmd.Wait(); err != nil {
 			errs = append(errs, fmt.Errorf("helper process: %w", err))
@@ -169,7 +180,7 @@ func (k *keeper) close() error {
 	}
 	if k.madeRun {
 		// Somebody else may use it by now: then it is not empty and stays.
-		if err := os.Remove(runtimeDir); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(k.runtime); err != nil && !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
 		k.madeRun = false

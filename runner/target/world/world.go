@@ -1,4 +1,10 @@
-package lxc
+// Package world is what real containers of one cgroup version share: a private
+// mount namespace with images, roots, fake machines and our programs in it.
+//
+// A helper process holds the namespace; it ends with us, and all that is in it
+// goes with it. The targets that start containers there say what is to be
+// started; nothing of it is seen on the machine.
+package world
 
 import (
 	"context"
@@ -9,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"gpurig/core/device"
 	"gpurig/core/host"
@@ -24,22 +31,30 @@ import (
 // and package tree's like replace files.
 const bigFile = 16 << 10
 
-// A world is what containers of one cgroup version share: a mount namespace with
-// images and machines in it.
-type world struct {
-	keep *keeper
-	prog programs
+// A World is safe for use by several goroutines.
+type World struct {
+	*keeper
 
-	mu         sync.Mutex
-	count      int
-	containers map[string]*Container
-	hosts      map[string]*machine
-	blobs      map[string]bool // files of images that are there
+	mu    sync.Mutex
+	hosts map[string]*machine
+	blobs map[string]bool // files of images that are there
 }
 
-func newWorldIn(k *keeper, p programs) *world {
-	return &world{keep: k, prog: p, containers: map[string]*Container{}, hosts: map[string]*machine{}, blobs: map[string]bool{}}
+var worlds atomic.Int64 // of this process, so that cgroup names differ
+
+// Open sets up a world in which programs find cgroups of one version, "v1" or
+// "v2". runtime is a folder of the machine that gets a tmpfs there, for state
+// that the programs keep at a path of their own; it is made where it is missing.
+func Open(cgroup, runtime string, p Programs) (*World, error) {
+	k, err := startKeeper(cgroup, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)), runtime, p)
+	if err != nil {
+		return nil, err
+	}
+	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[string]bool{}}, nil
 }
+
+// Close ends the namespace and removes our cgroups. Containers in it end too.
+func (w *World) Close() error { return w.close() }
 
 // A machine is the files of one host that plans have asked for so far.
 type machine struct {
@@ -48,27 +63,9 @@ type machine struct {
 	done map[string]bool
 }
 
-// create makes a container's directory and its root.
-func (w *world) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
-	w.mu.Lock()
-	w.count++
-	name := fmt.Sprintf("c%d", w.count)
-	w.mu.Unlock()
-	ctr := &Container{world: w, config: c, dir: w.keep.prefix + "/" + name, name: name, readOnly: img.ReadOnly}
-	if err := os.MkdirAll(w.keep.outside(ctr.dir), 0o755); err != nil {
-		return nil, err
-	}
-	if err := w.writeRoot(ctx, img, c.IDMap, ctr.dir+"/rootfs"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(w.keep.outside(ctr.dir)))
-	}
-	w.mu.Lock()
-	w.containers[name] = ctr
-	w.mu.Unlock()
-	return ctr, nil
-}
-
-// writeRoot writes an image to disk, its ids as the host numbers them.
-func (w *world) writeRoot(ctx context.Context, img *image.Image, ids []plan.IDMap, dir string) error {
+// WriteRoot writes an image to dir, which must not exist, its ids as the host
+// numbers them.
+func (w *World) WriteRoot(ctx context.Context, img *image.Image, ids []plan.IDMap, dir string) error {
 	small, big := tree.New(), map[string]*tree.Entry{}
 	err := img.Tree.Walk(func(p string, e *tree.Entry) error {
 		uid, gid := shift(ids, e.UID), shift(ids, e.GID)
@@ -94,7 +91,7 @@ func (w *world) writeRoot(ctx context.Context, img *image.Image, ids []plan.IDMa
 	if err != nil {
 		return err
 	}
-	if err := complete(disk.Write(ctx, small, w.keep.outside(dir), disk.Options{})); err != nil {
+	if err := complete(disk.Write(ctx, small, w.Outside(dir), disk.Options{})); err != nil {
 		return err
 	}
 	for p, e := range big {
@@ -102,7 +99,7 @@ func (w *world) writeRoot(ctx context.Context, img *image.Image, ids []plan.IDMa
 		if err != nil {
 			return err
 		}
-		if err := os.Link(blob, filepath.Join(w.keep.outside(dir), p)); err != nil {
+		if err := os.Link(blob, filepath.Join(w.Outside(dir), p)); err != nil {
 			return err
 		}
 	}
@@ -128,9 +125,9 @@ func shift(ids []plan.IDMap, id uint32) uint32 {
 }
 
 // blob returns a file on disk that has an image's file's contents, mode and owner.
-func (w *world) blob(img *image.Image, p string, e *tree.Entry) (string, error) {
+func (w *World) blob(img *image.Image, p string, e *tree.Entry) (string, error) {
 	name := fmt.Sprintf("blobs/%s-%d-%d%s", img.Kind, e.UID, e.GID, p)
-	at := w.keep.outside(name)
+	at := w.Outside(name)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.blobs[name] {
@@ -152,9 +149,9 @@ func (w *world) blob(img *image.Image, p string, e *tree.Entry) (string, error) 
 	return at, nil
 }
 
-// host returns the prefix of a plan's sources in the namespace, with every
+// Host returns the prefix of a plan's sources in the namespace, with every
 // source of p there. A machine that is not a tree in memory is used as it is.
-func (w *world) host(ctx context.Context, h target.Host, p plan.Plan) (string, error) {
+func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, error) {
 	t, ok := h.Root.(*tree.Tree)
 	if !ok {
 		return realRoot(h.Root)
@@ -176,11 +173,11 @@ func (w *world) host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 		if m.done[source] {
 			continue
 		}
-		if err := m.take(ctx, t, source, w.keep.outside(m.dir)); err != nil {
+		if err := m.take(ctx, t, source, w.Outside(m.dir)); err != nil {
 			return "", fmt.Errorf("files of the machine: %w", err)
 		}
 	}
-	return w.keep.inside(m.dir), nil
+	return w.Inside(m.dir), nil
 }
 
 // realRoot is for a machine that is there: its files are at their own paths.
@@ -209,7 +206,7 @@ func sources(p plan.Plan) []string {
 }
 
 // take writes what source leads to, at the path of source itself. What the host
-// does not have is left out: liblxc shall say so.
+// does not have is left out: who mounts it shall say so.
 func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string) error {
 	real, err := host.Resolve(t, source)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -280,19 +277,4 @@ func graft(t *tree.Tree, at string, e *tree.Entry) error {
 		}
 	}
 	return nil
-}
-
-// close removes every container and ends the namespace.
-func (w *world) close(ctx context.Context) error {
-	w.mu.Lock()
-	var left []*Container
-	for _, c := range w.containers {
-		left = append(left, c)
-	}
-	w.mu.Unlock()
-	var errs []error
-	for _, c := range left {
-		errs = append(errs, c.Remove(ctx))
-	}
-	return errors.Join(append(errs, w.keep.close())...)
 }

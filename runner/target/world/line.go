@@ -1,0 +1,200 @@
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/observe"
+	"gpurig/runner/observe/inside"
+	"gpurig/runner/target"
+)
+
+// How long we wait for what normally takes milliseconds, before we call it
+// broken.
+const (
+	startTime = 30 * time.Second
+	stopTime  = 20 * time.Second
+	lookTime  = 20 * time.Second
+)
+
+// ErrEnded says that what should have started a container ended instead.
+var ErrEnded = errors.New("it has ended")
+
+// A Run is one life of a container: the program that started it, which lives as
+// long as it does, and the line to the probe, its first process.
+type Run struct {
+	cmd    *exec.Cmd
+	output *bytes.Buffer
+	ended  chan struct{} // closed after cmd was waited for
+	err    error         // of that; read it after ended
+	conn   *net.UnixConn
+	dec    *json.Decoder
+	PID    int // of the first process, as we see it
+}
+
+// Listen makes the socket that the probe calls, in dir below the scratch
+// directory, beside the probe. It is the only folder of ours that the container
+// sees.
+func (w *World) Listen(dir string) (*net.UnixListener, error) {
+	own := w.Outside(dir)
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return nil, err
+	}
+	probe := filepath.Join(own, "probe")
+	if _, err := os.Lstat(probe); err != nil {
+		if err := os.Link(w.Outside(ProbePath), probe); err != nil {
+			return nil, err
+		}
+	}
+	at := filepath.Join(own, inside.SocketName)
+	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	// The container's root may be anybody to the machine.
+	return l, os.Chmod(at, 0o666)
+}
+
+// Launch runs cmd, which starts a container, and waits for the probe's call on
+// l. The error is ErrEnded when cmd ended before, with what it said in Output,
+// or target.ErrBroken. cmd is not to be bound to a context: a container outlives
+// the call that starts it.
+func Launch(ctx context.Context, cmd *exec.Cmd, l *net.UnixListener) (*Run, error) {
+	r := &Run{cmd: cmd, output: &bytes.Buffer{}, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = r.output, r.output
+	cmd.WaitDelay = time.Second // a process of the container may hold the pipe a little longer
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(target.ErrBroken, err)
+	}
+	go func() {
+		r.err = cmd.Wait()
+		close(r.ended)
+	}()
+	return r, r.accept(ctx, l)
+}
+
+// accept waits for the probe's call, or for the program to give up.
+func (r *Run) accept(ctx context.Context, l *net.UnixListener) error {
+	type call struct {
+		conn *net.UnixConn
+		err  error
+	}
+	calls := make(chan call, 1)
+	go func() {
+		conn, err := l.AcceptUnix()
+		calls <- call{conn, err}
+	}()
+	timer := time.NewTimer(startTime)
+	defer timer.Stop()
+	select {
+	case got := <-calls:
+		if got.err != nil {
+			r.Kill()
+			return errors.Join(target.ErrBroken, got.err)
+		}
+		r.conn, r.dec = got.conn, json.NewDecoder(got.conn)
+		return r.peer()
+	case <-r.ended:
+		return ErrEnded
+	case <-ctx.Done():
+		r.Kill()
+		return errors.Join(target.ErrBroken, context.Cause(ctx))
+	case <-timer.C:
+		r.Kill()
+		return fmt.Errorf("no answer from the container after %s: %w", startTime, target.ErrBroken)
+	}
+}
+
+// peer learns the process id of the container's first process.
+func (r *Run) peer() error {
+	raw, err := r.conn.SyscallConn()
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	var cred *unix.Ucred
+	cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(cerr, err); err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	r.PID = int(cred.Pid)
+	return nil
+}
+
+// Output is what the program has said, standard output and error. It is to be
+// read after the program has ended.
+func (r *Run) Output() string { return r.output.String() }
+
+// Kill ends the program at once, and no hook runs. The container is not ended by
+// that: see KillAll.
+func (r *Run) Kill() {
+	_ = r.cmd.Process.Kill() // an error means that it has ended
+	<-r.ended
+}
+
+// KillAll is Kill, and kills the container's first process too.
+func (r *Run) KillAll() error {
+	r.Kill()
+	defer r.Close()
+	if r.PID == 0 {
+		return nil
+	}
+	if err := unix.Kill(r.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
+		return err
+	}
+	return nil
+}
+
+// Close hangs up; the probe ends then.
+func (r *Run) Close() {
+	if r.conn != nil {
+		r.conn.Close()
+	}
+}
+
+// Stop sends a signal to the container's first process and waits for the
+// program's end. said is the program's own complaint; err is target.ErrBroken.
+func (r *Run) Stop(sig unix.Signal) (said, err error) {
+	defer r.Close()
+	if err := unix.Kill(r.PID, sig); err != nil && err != unix.ESRCH {
+		r.Kill()
+		return nil, errors.Join(target.ErrBroken, err)
+	}
+	select {
+	case <-r.ended:
+		return r.err, nil
+	case <-time.After(stopTime):
+		r.Kill()
+		return nil, fmt.Errorf("still running after %s: %w", stopTime, target.ErrBroken)
+	}
+}
+
+// Look has the probe make an observation.
+func (r *Run) Look(req observe.Request) (observe.Observation, error) {
+	if err := r.conn.SetDeadline(time.Now().Add(lookTime)); err != nil {
+		return observe.Observation{}, err
+	}
+	if err := json.NewEncoder(r.conn).Encode(req); err != nil {
+		return observe.Observation{}, err
+	}
+	var a inside.Answer
+	if err := r.dec.Decode(&a); err != nil {
+		return observe.Observation{}, err
+	}
+	if a.Error != "" {
+		return observe.Observation{}, errors.New(a.Error)
+	}
+	return a.Observation, nil
+}
