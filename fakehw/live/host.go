@@ -37,7 +37,8 @@ type Host struct {
 	mu      sync.Mutex // guards what follows
 	model   host.Model
 	tree    *tree.Tree
-	open    map[string]int // how often a node is open, by path
+	open    map[string]int    // how often a node is open, by path
+	holders map[*Holders]bool // who else knows
 	watches []func(Event)
 }
 

@@ -39,6 +39,7 @@ type child struct {
 	mknod bool
 	proc  int // a new /proc, or -1
 	umask int
+	root  *annex       // of "/"
 	cmd   atomic.Int64 // the command's pid
 }
 
@@ -133,6 +134,9 @@ func (c *child) setUp(mnt int, s *setup) error {
 		if err := step(s); err != nil {
 			return err
 		}
+	}
+	if c.root != nil {
+		return c.newRoot(*c.root)
 	}
 	return c.clear()
 }
@@ -241,17 +245,20 @@ func start(s *setup) (*os.Process, int, error) {
 	}
 	p, err := exec.LookPath(s.Command[0])
 	if err != nil && !errors.Is(err, exec.ErrDot) {
-		code := 127
-		if errors.Is(err, os.ErrPermission) {
-			code = 126
-		}
-		return nil, code, err
+		return nil, startCode(err), err
 	}
 	proc, err := os.StartProcess(p, s.Command, &os.ProcAttr{Env: s.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
-		return nil, 126, err
+		return nil, startCode(err), err
 	}
 	return proc, 0, nil
+}
+
+func startCode(err error) int {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return 127
+	}
+	return 126
 }
 
 // listen does what the caller asks. When the caller is gone, so are we, and with

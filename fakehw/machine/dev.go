@@ -122,6 +122,10 @@ func (c *child) boundDev() error {
 // is bound into a folder of the staging area that has the new entries.
 func (c *child) annexes(s *setup) error {
 	for _, a := range s.Annexes {
+		if a.Dir == "/" {
+			c.root = &a // at the end, when all else is in its place
+			continue
+		}
 		if err := c.annex(a); err != nil {
 			return fmt.Errorf("add to %s: %w", a.Dir, err)
 		}

@@ -185,6 +185,7 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	if p.fuse, err = s.serve(fds[0]); err != nil {
 		return lost(err)
 	}
+	defer h.AskHolders(p.holders(h))()
 	setup, err := s.stage(ctx)
 	if err != nil {
 		return lost(err)

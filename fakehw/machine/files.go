@@ -13,7 +13,6 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/host"
-	"gpurig/core/ldcache"
 	"gpurig/fakehw/tree"
 )
 
@@ -29,7 +28,6 @@ type staging struct {
 	dirs    map[string]place // of the host's directories
 	setup   *setup
 	annexes map[string]string // real directory -> folder
-	arch    string            // of this machine
 	live    string            // folder that is /run/gpurig
 	err     error
 }
@@ -42,7 +40,7 @@ type place struct {
 
 // stage says what the staging area has for a host.
 func stage(v view, o Options, mknod bool) (*staging, error) {
-	s := &staging{t: tree.New(), host: v.tree, files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}, arch: machineArch()}
+	s := &staging{t: tree.New(), host: v.tree, files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
 	if mknod {
 		s.dev()
 	}
@@ -61,14 +59,28 @@ func stage(v view, o Options, mknod bool) (*staging, error) {
 	if err != nil {
 		return nil, err
 	}
-	run := s.place("/run").exists
-	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
-		at := place{run + "/gpurig", run}
-		s.live = strings.TrimPrefix(s.folder(at.real, at), "/")
-		s.put(at.real+"/"+name, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: o.Live[name](v.m)}, at)
+	for _, p := range slices.Sorted(maps.Keys(o.Files)) {
+		if _, err := v.tree.Lstat(p); err != nil {
+			s.entry(p, &tree.Entry{Info: host.Info{Mode: 0o755, Size: int64(len(o.Files[p]))}, Data: o.Files[p]})
+		}
 	}
+	s.run(v.m, o)
 	s.cache(v.m)
 	return s, s.err
+}
+
+// run makes /run/gpurig.
+func (s *staging) run(m host.Model, o Options) {
+	if len(o.Live)+len(o.Serve) == 0 {
+		return
+	}
+	run := s.place("/run").exists
+	at := place{run + "/gpurig", run}
+	s.live = strings.TrimPrefix(s.folder(at.real, at), "/")
+	s.put(at.real, &tree.Entry{Info: host.Info{Mode: fs.ModeDir | 0o755}}, at)
+	for _, name := range slices.Sorted(maps.Keys(o.Live)) {
+		s.put(at.real+"/"+name, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: o.Live[name](m)}, at)
+	}
 }
 
 func (s *staging) do(err error) {
@@ -267,47 +279,4 @@ func putNode(t *tree.Tree, p string, e *tree.Entry) error {
 
 func node(p string, e *tree.Entry) device.Node {
 	return device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID}
-}
-
-// machineArch is this machine's architecture as uname -m prints it.
-func machineArch() string {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Machine[:])
-}
-
-// cache adds the driver's libraries to the machine's loader cache, if its
-// programs could use them.
-func (s *staging) cache(m host.Model) {
-	if m.Arch != s.arch || m.Userspace == nil {
-		return
-	}
-	real, err := os.ReadFile(ldcache.File)
-	if err != nil {
-		return // musl, or NixOS: there is none to add to
-	}
-	have, err := ldcache.Parse(real)
-	if err != nil {
-		return // none that a loader would use
-	}
-	text, err := s.host.ReadFile(strings.TrimRight(m.Userspace.DriverRoot, "/") + ldcache.File)
-	if err != nil {
-		return // the host's loader finds its libraries in another way
-	}
-	add, err := ldcache.Parse(text)
-	if err != nil {
-		s.do(err)
-		return
-	}
-	for _, e := range add.Entries {
-		e.Path = strings.TrimRight(m.Userspace.DriverRoot, "/") + e.Path
-		if drivers(e.Path) || len(have.Lookup(e.SONAME)) == 0 {
-			have.Entries = slices.DeleteFunc(have.Entries, func(x ldcache.Entry) bool { return x.SONAME == e.SONAME && x.Flags == e.Flags })
-			have.Entries = append(have.Entries, e)
-		}
-	}
-	have.Sort()
-	s.put(ldcache.File, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: have.Marshal()}, s.place("/etc"))
 }

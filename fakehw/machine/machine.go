@@ -22,9 +22,11 @@
 package machine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 
 	"gpurig/core/host"
@@ -64,10 +66,15 @@ type Options struct {
 	UserNamespace bool
 	// Files are regular files to put in place of those of the host's tree, by
 	// their path there: a library that works instead of one that only looks so.
+	// One that the tree does not have is added, as a program. The loader's cache
+	// knows libraries among them, whatever the host's architecture is.
 	Files map[string][]byte
 	// Live are files below /run/gpurig that follow the host: each is made of its
 	// model when it is read.
 	Live map[string]func(host.Model) []byte
+	// Serve are sockets below /run/gpurig, for every user, and what serves each:
+	// it closes the listener and returns when ctx ends.
+	Serve map[string]func(ctx context.Context, l net.Listener) error
 }
 
 // Entered is what became of a command.

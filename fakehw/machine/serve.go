@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,9 @@ type server struct {
 	up    atomic.Pointer[process] // set when the command runs
 	done  chan struct{}
 	ended atomic.Bool
+
+	stop    context.CancelFunc // ends what serves the sockets
+	serving sync.WaitGroup
 }
 
 func newServer(h *live.Host, o Options, area int, mknod bool) (*server, error) {
@@ -51,6 +55,10 @@ func newServer(h *live.Host, o Options, area int, mknod bool) (*server, error) {
 // close gives everything up. Changes of the host are not followed any more.
 func (s *server) close() {
 	s.ended.Store(true)
+	if s.stop != nil {
+		s.stop()
+		s.serving.Wait()
+	}
 	for _, fd := range s.fds {
 		unix.Close(fd)
 	}
@@ -122,6 +130,9 @@ func (s *server) stage(ctx context.Context) (*setup, error) {
 	}
 	report(s.o.Warn, missing)
 	s.live = st.live
+	if err := s.sockets(ctx); err != nil {
+		return nil, err
+	}
 	out := st.setup
 	slices.Sort(out.Overlays)
 	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}

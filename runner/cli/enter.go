@@ -13,6 +13,7 @@ import (
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/tree"
+	"gpurig/fakehw/userspace"
 	"gpurig/runner/specgen"
 )
 
@@ -67,10 +68,15 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) err
 	if err != nil {
 		return broken(err)
 	}
+	options := fakemachine.Options{Name: h.name, Command: command, Warn: s.Err}
+	if err := userspace.Add(ctx, l, &options, userspace.Options{NVML: h.request.NVML, Warn: s.Err}); err != nil {
+		return broken(err)
+	}
 	signals, stop := commandSignals()
 	defer stop()
+	options.Signals = signals
 	// A signal to us is one for the command, and no reason to end it ourselves.
-	out, err := fakemachine.Enter(context.WithoutCancel(ctx), l, fakemachine.Options{Name: h.name, Command: command, Warn: s.Err, Signals: signals})
+	out, err := fakemachine.Enter(context.WithoutCancel(ctx), l, options)
 	var e *fakemachine.Error
 	switch {
 	case errors.Is(err, fakemachine.ErrStart):

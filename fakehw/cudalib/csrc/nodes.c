@@ -15,11 +15,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 const char *dev_root(void)
@@ -50,6 +53,14 @@ int node_major(const char *name)
 	return found;
 }
 
+/* only_shown says whether errno is of a node that cannot be opened where the
+ * machine is made without privilege: FUSE shows it, and its owner and mode count. */
+static int only_shown(const char *path)
+{
+	struct statfs fs;
+	return errno == EACCES && !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC && fs.f_flags & ST_NODEV && !access(path, R_OK | W_OK);
+}
+
 /* node_permitted says whether a node is there, has the number that its driver has,
  * and may be opened. major 0: any; minor -1: any. */
 int node_permitted(const char *path, unsigned number, int wanted)
@@ -66,10 +77,12 @@ int node_permitted(const char *path, unsigned number, int wanted)
 		return 0;
 	}
 	int fd = open(full, O_RDWR | O_CLOEXEC);
-	if (fd < 0 && errno != ENXIO && errno != ENODEV) {
+	if (fd < 0 && errno != ENXIO && errno != ENODEV && !only_shown(full)) {
 		say(0, "%s: %s", full, strerror(errno));
 		return 0;
 	}
+	if (fd < 0)
+		open(full, O_PATH | O_CLOEXEC); /* so that it is seen to be in use */
 	return 1;
 }
 

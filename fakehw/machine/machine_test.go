@@ -1,0 +1,101 @@
+package machine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"gpurig/fakehw/live"
+	"gpurig/fakehw/machine"
+	"gpurig/fakehw/machine/machinetest"
+	"gpurig/fakehw/profiles"
+)
+
+func TestMain(m *testing.M) {
+	machine.Init()
+	if len(os.Args) > 2 && os.Args[1] == enterer {
+		os.Exit(enter(os.Args[2], os.Args[3:]))
+	}
+	os.Exit(m.Run())
+}
+
+// enterer makes the test program one that enters a host: for tests of what
+// happens to it, and of who it may be.
+const enterer = "--enter"
+
+func enter(profile string, command []string) int {
+	p, err := profiles.Load(profile)
+	if err != nil {
+		panic(err)
+	}
+	m, err := p.Model()
+	if err != nil {
+		panic(err)
+	}
+	h, err := live.New(m, live.Options{})
+	if err != nil {
+		panic(err)
+	}
+	out, err := machine.Enter(context.Background(), h, machine.Options{Name: profile, Command: command, Warn: os.Stderr})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		if e, ok := errors.AsType[*machine.Error](err); ok && e.Hint != "" {
+			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
+		}
+	}
+	return out.Exit
+}
+
+func TestACommandFindsTheHost(t *testing.T) {
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		h := machinetest.Host(t, "dgx-a100")
+		got := machinetest.Shell(t, h, o, `
+			cat /sys/bus/pci/devices/0000:07:00.0/vendor
+			basename $(readlink -f /sys/bus/pci/devices/0000:07:00.0/driver)
+			stat -c '%F %t:%T %a' /dev/nvidia7
+			head -1 /proc/driver/nvidia/version
+			test ! -e /proc/modules || grep -q '^nvidia ' /proc/modules
+			grep -c ' nvidia' /proc/devices
+			grep -ow intel_iommu=on /proc/cmdline
+			ls /lib/firmware/nvidia/
+			/sbin/ldconfig -p | grep -ow 'libnvidia-ml.so.1 (libc6,x86-64)'
+			test -d /sys/class/net/lo && test -d /sys/block && test -d /sys/module/kernel && test -d /sys/fs/cgroup && echo the rest`)
+		want := `0x10de
+nvidia
+character special file c3:7 666
+NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.113.01  Tue Sep 12 19:41:24 UTC 2023
+`
+		if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "intel_iommu=on\n535.113.01\nlibnvidia-ml.so.1 (libc6,x86-64)\nthe rest\n") {
+			t.Errorf("inside: %s\nwant it to begin with %s", got, want)
+		}
+	})
+}
+
+func TestExitCodes(t *testing.T) {
+	machinetest.Require(t)
+	h := machinetest.Host(t, "no-gpu")
+	for _, tc := range []struct {
+		name    string
+		command []string
+		want    int
+		start   bool
+	}{
+		{name: "success", command: []string{"true"}},
+		{name: "its own", command: []string{"sh", "-c", "exit 42"}, want: 42},
+		{name: "a signal", command: []string{"sh", "-c", "kill -KILL $$"}, want: 137},
+		{name: "not found", command: []string{"/no/such/command"}, want: 127, start: true},
+		{name: "not in PATH", command: []string{"no-such-command"}, want: 127, start: true},
+		{name: "not executable", command: []string{"/etc/passwd"}, want: 126, start: true},
+		{name: "a directory", command: []string{"/etc"}, want: 126, start: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := machine.Enter(t.Context(), h, machine.Options{Command: tc.command})
+			if out.Exit != tc.want || errors.Is(err, machine.ErrStart) != tc.start || (err != nil) != tc.start {
+				t.Errorf("Enter(%q) = %d, %v; want %d", tc.command, out.Exit, err, tc.want)
+			}
+		})
+	}
+}

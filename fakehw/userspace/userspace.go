@@ -1,0 +1,148 @@
+// Package userspace makes NVIDIA's user space of a fake machine work. Libraries
+// of the driver that only look like libraries are replaced by those that answer,
+// packages nvmllib and cudalib, and what programs ask the kernel driver for
+// changes the host.
+//
+// The libraries are compiled for the machine that runs this, whatever the host's
+// architecture is, since that is what its programs can load.
+package userspace
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path"
+	"strings"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/clib"
+	"gpurig/fakehw/control"
+	"gpurig/fakehw/cudalib"
+	"gpurig/fakehw/live"
+	"gpurig/fakehw/machine"
+	"gpurig/fakehw/nvmlfake"
+	"gpurig/fakehw/nvmllib"
+	"gpurig/fakehw/tree"
+)
+
+// Options adjust Add. The zero value is the driver as the host has it.
+type Options struct {
+	// Cache is a folder for what is compiled; empty: gpurig in the user's cache
+	// folder.
+	Cache string
+	// NVML is how the library differs from the host.
+	NVML nvmlfake.Options
+	// Warn gets one line when there is no C compiler; nil discards it.
+	Warn io.Writer
+}
+
+// An artefact is something of the driver that works.
+type artefact struct {
+	soname string
+	build  func(ctx context.Context, cache string) (string, error)
+}
+
+var artefacts = []artefact{
+	{nvmllib.SONAME, nvmllib.Build},
+	{cudalib.SONAME, cudalib.Build},
+}
+
+// Add puts the working user space of h into the machine that o describes. Without
+// a C compiler the libraries stay as they are, and a warning says so.
+func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) error {
+	if opts.Warn == nil {
+		opts.Warn = io.Discard
+	}
+	if h.Model().Userspace == nil {
+		return nil
+	}
+	files, err := replacements(ctx, h, opts)
+	switch {
+	case errors.Is(err, clib.ErrNoCompiler):
+		fmt.Fprintf(opts.Warn, "NVML and CUDA do not answer on this host: %v\n", err)
+	case err != nil:
+		return err
+	}
+	d := live.NewDriver(h)
+	o.Files = with(o.Files, files)
+	o.Live = with(o.Live, map[string]func(host.Model) []byte{
+		path.Base(nvmllib.StatePath): func(m host.Model) []byte { return nvmllib.StateWith(m, d.NVML(m, opts.NVML)) },
+	})
+	o.Serve = with(o.Serve, map[string]func(context.Context, net.Listener) error{
+		path.Base(control.Path): func(ctx context.Context, l net.Listener) error { return control.Serve(ctx, l, d) },
+	})
+	return nil
+}
+
+func with[V any](m, more map[string]V) map[string]V {
+	out := maps.Clone(m)
+	if out == nil {
+		out = map[string]V{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+// replacements returns the contents of the files that are to work, by their path
+// on the host.
+func replacements(ctx context.Context, h *live.Host, opts Options) (map[string][]byte, error) {
+	type result struct {
+		data []byte
+		err  error
+	}
+	found := places(h)
+	results := make([]chan result, len(artefacts))
+	for i, a := range artefacts {
+		results[i] = make(chan result, 1)
+		go func() {
+			data, err := a.content(ctx, opts.Cache)
+			results[i] <- result{data, err}
+		}()
+	}
+	var errs []error
+	out := map[string][]byte{}
+	for i := range artefacts {
+		r := <-results[i]
+		errs = append(errs, r.err)
+		for _, p := range found[i] {
+			out[p] = r.data
+		}
+	}
+	return out, cmp.Or(errs...)
+}
+
+func (a artefact) content(ctx context.Context, cache string) ([]byte, error) {
+	p, err := a.build(ctx, cache)
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(p)
+}
+
+// replaces reports whether the library's file may have this name: its SONAME, or
+// the same with a version.
+func (a artefact) replaces(name string) bool {
+	version, ok := strings.CutPrefix(name, strings.TrimSuffix(a.soname, "1"))
+	return ok && strings.Trim(version, "0123456789.") == "" && version != ""
+}
+
+// places returns the files of the host that stand for each artefact.
+func places(h *live.Host) [][]string {
+	out := make([][]string, len(artefacts))
+	h.Locker().Lock()
+	defer h.Locker().Unlock()
+	_ = h.Tree().Walk(func(p string, e *tree.Entry) error { // fails only if we do
+		for i, a := range artefacts {
+			if e.Mode.IsRegular() && a.replaces(path.Base(p)) {
+				out[i] = append(out[i], p)
+			}
+		}
+		return nil
+	})
+	return out
+}
