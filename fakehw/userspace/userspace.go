@@ -109,6 +109,9 @@ func replacements(ctx context.Context, h *live.Host, opts Options) (map[string][
 	for i := range artefacts {
 		r := <-results[i]
 		errs = append(errs, r.err)
+		if r.err != nil {
+			continue
+		}
 		for _, p := range found[i] {
 			out[p] = r.data
 		}

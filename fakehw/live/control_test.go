@@ -1,0 +1,114 @@
+package live_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/fakehw/control"
+	"gpurig/fakehw/live"
+	"gpurig/fakehw/nvmlfake"
+	"gpurig/fakehw/profiles"
+)
+
+func newHost(t testing.TB, profile string) *live.Host {
+	t.Helper()
+	p, err := profiles.Load(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := live.New(m, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// ask sends the driver lines, "REQUEST = CODE".
+func ask(t *testing.T, d *live.Driver, from control.Caller, line string, want nvml.Return) {
+	t.Helper()
+	c, err := control.Parse(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := d.Control(t.Context(), c, from); r.Code != want {
+		t.Fatalf("%s = %s; want code %d", line, r, want)
+	}
+}
+
+func TestACommandChangesTreeAndModelBeforeItReturns(t *testing.T) {
+	h := newHost(t, "dgx-a100")
+	d := live.NewDriver(h)
+	var seen []string
+	h.Watch(func(e live.Event) {
+		for _, c := range e.Changes {
+			seen = append(seen, c.Path)
+		}
+	})
+	ask(t, d, control.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
+	ask(t, d, control.Caller{}, "create-gi 0 9", nvml.SUCCESS)
+	ask(t, d, control.Caller{}, "create-ci 0 2 default", nvml.SUCCESS)
+	m := h.Model()
+	gi := m.NVIDIAGPUs()[0].MIG.Instances[0]
+	node := fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", 3+9*gi.ID)
+	if _, err := h.Tree().Lstat(node); err != nil || !slices.Contains(seen, node) {
+		t.Errorf("%s: %v; told of %d changes", node, err, len(seen))
+	}
+	before := h.Tree().Sum()
+	ask(t, d, control.Caller{UID: 1000}, "mig-mode 1 1", nvml.ERROR_NO_PERMISSION)
+	ask(t, d, control.Caller{}, "create-gi 0 99", nvml.ERROR_INVALID_ARGUMENT)
+	if h.Tree().Sum() != before {
+		t.Error("a refusal changed the tree")
+	}
+}
+
+func TestADriverKeepsWhatTheModelHasNot(t *testing.T) {
+	h := newHost(t, "dgx-a100")
+	d := live.NewDriver(h)
+	told := 0
+	h.Watch(func(e live.Event) {
+		if told++; told == 1 && !slices.Equal(d.NVML(e.Model, nvmlfake.Options{}).PendingMIG, []int{0}) {
+			t.Error("whoever is told of a pending mode does not find it")
+		}
+	})
+	h.Open("/dev/nvidia0")
+	ask(t, d, control.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
+	m := h.Model()
+	if m.NVIDIAGPUs()[0].MIG != nil || told != 1 {
+		t.Errorf("the mode of a GPU in use changed at once, or nobody was told (%d)", told)
+	}
+	ask(t, d, control.Caller{}, "reset 0", nvml.ERROR_IN_USE)
+	h.Close("/dev/nvidia0")
+	ask(t, d, control.Caller{}, "reset 0", nvml.SUCCESS)
+	m = h.Model()
+	if m.NVIDIAGPUs()[0].MIG == nil {
+		t.Error("the reset left the mode as it was")
+	}
+	ask(t, d, control.Caller{}, "persistence 1 0", nvml.SUCCESS)
+	if on, set := d.NVML(h.Model(), nvmlfake.Options{}).Persistence[1]; on || !set {
+		t.Error("the persistence mode was forgotten")
+	}
+}
+
+func TestHoldersAreAskedUntilTheyLeave(t *testing.T) {
+	h := newHost(t, "dgx-a100")
+	d := live.NewDriver(h)
+	end := h.AskHolders(func(path string, except int) bool { return path == "/dev/nvidia0" && except != 7 })
+	ask(t, d, control.Caller{}, "reset 0", nvml.ERROR_IN_USE)
+	ask(t, d, control.Caller{PID: 7}, "reset 0", nvml.SUCCESS)
+	ask(t, d, control.Caller{}, "reset 1", nvml.SUCCESS)
+	end()
+	ask(t, d, control.Caller{}, "reset 0", nvml.SUCCESS)
+}
+
+func TestVirtualFunctionsAreMadeByTheAttribute(t *testing.T) {
+	d := live.NewDriver(newHost(t, "dgx-a100"))
+	ask(t, d, control.Caller{}, "sriov 0000:ff:00.0 4", nvml.ERROR_GPU_IS_LOST)
+	ask(t, d, control.Caller{UID: 1}, "sriov 0000:07:00.0 4", nvml.ERROR_NO_PERMISSION)
+}
