@@ -1,6 +1,6 @@
-// Package clib compiles the C libraries of a fake host where they are needed, and
-// keeps what it compiled. What is in a library is for the package that has its
-// sources.
+// Package clib compiles the C libraries and programs of a fake host where they are
+// needed, and keeps what it compiled. What is in one is for the package that has
+// its sources.
 package clib
 
 import (
@@ -22,9 +22,9 @@ import (
 // ErrNoCompiler marks a machine without a C compiler.
 var ErrNoCompiler = errors.New("no C compiler")
 
-// A BuildError says why there is no library.
+// A BuildError says why there is no library or program.
 type BuildError struct {
-	SONAME string
+	SONAME string // or the program's name
 	Err    error
 	Hint   string // what the user can do, one sentence
 }
@@ -51,8 +51,20 @@ type Library struct {
 	Libs    []string // "-lm"
 }
 
-var common = []string{"-std=gnu11", "-O2", "-g0", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-	"-Wall", "-Wextra", "-Werror", "-Wl,-z,defs"}
+// A Program is what is compiled into one executable. Its fields are those of a
+// Library, and it is built and kept like one.
+type Program struct {
+	Name    string
+	Cache   string
+	Sources []Sources
+	Flags   []string
+	Libs    []string
+}
+
+var (
+	common = []string{"-std=gnu11", "-O2", "-g0", "-pthread", "-Wall", "-Wextra", "-Werror"}
+	shared = []string{"-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs"}
+)
 
 // Build compiles the library with cc, or the compiler that CC names, and returns
 // its path: a file named SONAME in a folder below dir whose name is the hash of
@@ -60,31 +72,48 @@ var common = []string{"-std=gnu11", "-O2", "-g0", "-shared", "-fPIC", "-fvisibil
 // taken. An empty dir is gpurig in the user's cache folder. ctx bounds the
 // compiler.
 func (l Library) Build(ctx context.Context, dir string) (string, error) {
+	return object{l.SONAME, l.Cache, l.Sources, slices.Concat(common, shared, []string{"-Wl,-soname," + l.SONAME}, l.Flags), l.Libs}.build(ctx, dir)
+}
+
+// Build compiles the program; see Library.Build.
+func (p Program) Build(ctx context.Context, dir string) (string, error) {
+	return object{p.Name, p.Cache, p.Sources, slices.Concat(common, p.Flags), p.Libs}.build(ctx, dir)
+}
+
+// An object is one file that the compiler makes.
+type object struct {
+	name, cache string
+	sources     []Sources
+	args        []string // all that comes before the files
+	libs        []string
+}
+
+func (o object) build(ctx context.Context, dir string) (string, error) {
 	cc, err := compiler()
 	if err != nil {
-		return "", &BuildError{SONAME: l.SONAME, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
+		return "", &BuildError{SONAME: o.name, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
 	}
 	if dir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return "", &BuildError{SONAME: l.SONAME, Err: err, Hint: "set HOME or XDG_CACHE_HOME, or name a folder"}
+			return "", &BuildError{SONAME: o.name, Err: err, Hint: "set HOME or XDG_CACHE_HOME, or name a folder"}
 		}
-		dir = filepath.Join(cache, "gpurig", l.Cache)
+		dir = filepath.Join(cache, "gpurig", o.cache)
 	}
-	files, err := l.files()
+	files, err := o.files()
 	if err != nil {
-		return "", &BuildError{SONAME: l.SONAME, Err: err}
+		return "", &BuildError{SONAME: o.name, Err: err}
 	}
-	key, err := l.digest(cc, files)
+	key, err := o.digest(cc, files)
 	if err != nil {
-		return "", &BuildError{SONAME: l.SONAME, Err: err}
+		return "", &BuildError{SONAME: o.name, Err: err}
 	}
-	lib := filepath.Join(dir, key, l.SONAME)
+	lib := filepath.Join(dir, key, o.name)
 	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() {
 		return lib, nil
 	}
-	if err := l.compile(ctx, cc, files, lib); err != nil {
-		return "", &BuildError{SONAME: l.SONAME, Err: err}
+	if err := o.compile(ctx, cc, files, lib); err != nil {
+		return "", &BuildError{SONAME: o.name, Err: err}
 	}
 	return lib, nil
 }
@@ -109,9 +138,9 @@ type file struct {
 }
 
 // files returns all source files by name.
-func (l Library) files() ([]file, error) {
+func (o object) files() ([]file, error) {
 	var out []file
-	for _, s := range l.Sources {
+	for _, s := range o.sources {
 		matches, err := fs.Glob(s.FS, s.Pattern)
 		if err != nil {
 			return nil, err
@@ -136,19 +165,15 @@ func (l Library) files() ([]file, error) {
 	return out, nil
 }
 
-func (l Library) arguments() []string {
-	return slices.Concat(common, []string{"-Wl,-soname," + l.SONAME}, l.Flags)
-}
-
 // digest names the content: sources, flags, and the compiler by path, size and
 // time, which change with its version.
-func (l Library) digest(cc string, files []file) (string, error) {
+func (o object) digest(cc string, files []file) (string, error) {
 	sum := sha256.New()
 	info, err := os.Stat(cc)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(sum, cc, info.Size(), info.ModTime().UnixNano(), runtime.GOARCH, l.arguments(), l.Libs)
+	fmt.Fprintln(sum, cc, info.Size(), info.ModTime().UnixNano(), runtime.GOARCH, o.args, o.libs)
 	for _, f := range files {
 		fmt.Fprintln(sum, f.name, len(f.data))
 		sum.Write(f.data)
@@ -157,7 +182,7 @@ func (l Library) digest(cc string, files []file) (string, error) {
 }
 
 // compile makes lib in one step: nobody ever sees half of it.
-func (l Library) compile(ctx context.Context, cc string, files []file, lib string) (err error) {
+func (o object) compile(ctx context.Context, cc string, files []file, lib string) (err error) {
 	dir := filepath.Dir(lib)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -167,7 +192,7 @@ func (l Library) compile(ctx context.Context, cc string, files []file, lib strin
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
-	args := append(l.arguments(), "-o", l.SONAME)
+	args := append(slices.Clone(o.args), "-o", o.name)
 	for _, f := range files {
 		if strings.HasSuffix(f.name, ".c") {
 			args = append(args, f.name)
@@ -176,10 +201,10 @@ func (l Library) compile(ctx context.Context, cc string, files []file, lib strin
 			return err
 		}
 	}
-	cmd := exec.CommandContext(ctx, cc, append(args, l.Libs...)...)
+	cmd := exec.CommandContext(ctx, cc, append(args, o.libs...)...)
 	cmd.Dir = tmp
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", cc, err, strings.TrimSpace(string(out)))
 	}
-	return os.Rename(filepath.Join(tmp, l.SONAME), lib)
+	return os.Rename(filepath.Join(tmp, o.name), lib)
 }

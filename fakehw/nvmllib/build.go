@@ -25,3 +25,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 // Reader is the part of the library's source that reads the state file, host.c and
 // host.h, for another library that answers for the same host.
 func Reader() clib.Sources { return clib.Sources{FS: sources, Pattern: "csrc/host.[ch]"} }
+
+// Channel is the part that asks the host for changes, control.c with control.h and
+// codes.h, for a program that has to ask what NVML has no call for.
+func Channel() clib.Sources { return clib.Sources{FS: sources, Pattern: "csrc/co[dn]*.[ch]"} }

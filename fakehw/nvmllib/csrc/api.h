@@ -4,24 +4,8 @@
 #ifndef GPURIG_API_H
 #define GPURIG_API_H
 
+#include "codes.h"
 #include "host.h"
-
-/* Return codes of NVML that this library gives. */
-enum {
-	SUCCESS = 0,
-	UNINITIALIZED = 1,
-	INVALID_ARGUMENT = 2,
-	NOT_SUPPORTED = 3,
-	NO_PERMISSION = 4,
-	NOT_FOUND = 6,
-	INSUFFICIENT_SIZE = 7,
-	DRIVER_NOT_LOADED = 9,
-	TIMEOUT = 10,
-	GPU_IS_LOST = 15,
-	INSUFFICIENT_RESOURCES = 23,
-	VERSION_MISMATCH = 25,
-	UNKNOWN = 999
-};
 
 /* The size of a structure and the number of its form make its version field. */
 #define VERSION(type, n) ((unsigned)sizeof(type) | (n) << 24)

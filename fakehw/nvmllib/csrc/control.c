@@ -1,6 +1,6 @@
 #define _GNU_SOURCE
 #include "control.h"
-#include "api.h"
+#include "codes.h"
 
 #include <errno.h>
 #include <stdlib.h>

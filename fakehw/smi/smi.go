@@ -1,0 +1,54 @@
+// Package smi has the programs of NVIDIA's driver that ask and change a host:
+// nvidia-smi, a small C program of ours that is compiled where it is needed, and
+// sriov-manage, a script.
+//
+// nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows nothing but
+// what that answers; only a GPU reset, for which NVML has no call, it asks of the
+// host's channel itself (package control). What is printed follows the driver's
+// branch: the tables of 525, 535, 550, 570 and 580 differ. Processes are never
+// listed: what programs do on a fake GPU is not known here.
+//
+// Names, tables, messages and exit codes are those of public output and of
+// https://docs.nvidia.com/deploy/nvidia-smi and
+// https://docs.nvidia.com/datacenter/tesla/mig-user-guide; what could not be
+// compared with either is marked in csrc as unverified.
+package smi
+
+import (
+	"context"
+	"embed"
+
+	"gpurig/fakehw/clib"
+	"gpurig/fakehw/nvmllib"
+)
+
+// Where a driver installs the two.
+const (
+	Path            = "/usr/bin/nvidia-smi"
+	SRIOVManagePath = "/usr/lib/nvidia/sriov-manage"
+)
+
+var (
+	//go:embed csrc/*.c csrc/*.h
+	sources embed.FS
+	//go:embed sriov-manage
+	manage []byte
+)
+
+// Build compiles nvidia-smi, once per content, and returns its path; see
+// clib.Program. An empty dir is gpurig/smi in the user's cache folder. Without a
+// C compiler the error is a clib.ErrNoCompiler.
+func Build(ctx context.Context, dir string) (string, error) { return program().Build(ctx, dir) }
+
+func program() clib.Program {
+	return clib.Program{
+		Name:    "nvidia-smi",
+		Cache:   "smi",
+		Sources: []clib.Sources{{FS: sources, Pattern: "csrc/*"}, nvmllib.Channel()},
+		Libs:    []string{"-ldl"},
+	}
+}
+
+// SRIOVManage returns the text of sriov-manage, an executable shell script that
+// makes and removes the virtual functions of GPUs.
+func SRIOVManage() []byte { return append([]byte(nil), manage...) }
