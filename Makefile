@@ -31,6 +31,9 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 	@packaging/need.sh lxc
 	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
 
+test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
+	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
+
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
@@ -53,4 +56,4 @@ check: lint check-hook test scenarios test-lxc ## what CI runs
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc bench lint golden fuzz check-hook check clean
+.PHONY: help build scenarios test test-lxc test-sanitize bench lint golden fuzz check-hook check clean

@@ -20,7 +20,7 @@ var launchCodes = map[uint32]bool{0: true, 1: true, 2: true, 500: true, 700: tru
 // FuzzPTX loads any text in a child process and runs its kernel "k", if it has one,
 // with a few steps: every text has a code, and none ends the child.
 func FuzzPTX(f *testing.F) {
-	for _, dir := range []string{"testdata/ptx", "testdata/bad"} {
+	for _, dir := range []string{"testdata/ptx", "testdata/clang", "testdata/bad"} {
 		files, err := filepath.Glob(dir + "/*.ptx")
 		if err != nil || len(files) == 0 {
 			f.Fatalf("%s has no files: %v", dir, err)
@@ -55,18 +55,6 @@ func FuzzPTX(f *testing.F) {
 	})
 }
 
-// BenchmarkVectorAdd is one launch of a million threads.
-func BenchmarkVectorAdd(b *testing.B) {
-	r := newRunner(b, onHost(b, "dgx-a100"))
-	const n = 1000000
-	params := []any{make([]byte, 4*n), make([]byte, 4*n), make([]byte, 4*n), uint32(n)}
-	k := kernel{text: ptx(b, "add"), name: "add", grid: [3]uint32{(n + 255) / 256}, block: [3]uint32{256}, params: params}
-	b.ReportAllocs()
-	for b.Loop() {
-		r.run(k)
-	}
-}
-
 // words cuts a text into what a mutation exchanges.
 var words = regexp.MustCompile(`[\w$%]+|\.[\w:]+|\s+|.`)
 
@@ -81,8 +69,8 @@ func TestMutatedKernels(t *testing.T) {
 		}
 		rounds = n
 	}
-	files, err := filepath.Glob("testdata/ptx/*.ptx")
-	if err != nil || len(files) < 5 {
+	files, err := filepath.Glob("testdata/[pc]*/*.ptx") // ours, and the compiler's
+	if err != nil || len(files) < 10 {
 		t.Fatalf("%d kernels, %v", len(files), err)
 	}
 	var texts [][]string

@@ -17,12 +17,26 @@ import (
 	"gpurig/fakehw/profiles"
 )
 
+// sanitize returns the flags for SANITIZE=1 in the environment: all tests then run the
+// library and their programs with the compiler's checks of addresses, leaks and
+// undefined behaviour. What they find ends the program, and so fails the test that
+// looked at its output.
+func sanitize() []string {
+	if os.Getenv("SANITIZE") == "" {
+		return nil
+	}
+	return []string{"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g"}
+}
+
 // library builds the C library, or skips where there is no compiler.
 func library(t testing.TB) string {
 	t.Helper()
-	lib, err := cudalib.Build(t.Context(), "")
+	lib, err := cudalib.BuildChecked(t.Context(), sanitize()...)
 	if errors.Is(err, clib.ErrNoCompiler) {
 		t.Skip(err)
+	}
+	if err != nil && len(sanitize()) > 0 && strings.Contains(err.Error(), "san") {
+		t.Skipf("the compiler's checks are not installed: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +79,8 @@ func program(t testing.TB, name string) string {
 	if cc == "" {
 		cc = "cc"
 	}
-	out, err := exec.Command(cc, "-std=gnu11", "-O1", "-Wall", "-Wextra", "-pthread", "-o", path, filepath.Join("testdata", "c", name+".c"), lib, "-lm").CombinedOutput()
+	args := append([]string{"-std=gnu11", "-O1", "-Wall", "-Wextra", "-pthread", "-o", path, filepath.Join("testdata", "c", name+".c"), lib, "-lm"}, sanitize()...)
+	out, err := exec.Command(cc, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("compile %s: %v\n%s", name, err, out)
 	}

@@ -15,6 +15,8 @@ typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct ctx *CUcontext;
 typedef struct module *CUmodule;
+typedef struct library *CUlibrary;
+typedef struct lkernel *CUkernel;
 typedef struct kernel *CUfunction;
 typedef struct stream *CUstream;
 typedef struct event *CUevent;

@@ -13,41 +13,58 @@ static int threads_of(const struct func *f)
 /* Registers that a compiler would hardly need more of than there are values. */
 static int registers_of(const struct func *f) { return f->nregs < 10 ? 10 : f->nregs > 255 ? 255 : (int)f->nregs; }
 
-API CUresult cuFuncGetAttribute(int *out, int which, CUfunction k)
+/* Those that only the text and the chip decide. */
+CUresult function_attribute(int *out, int which, const struct program *p, const struct func *f, const struct device *d)
 {
-	CUresult code = enter("cuFuncGetAttribute");
-	if (code)
-		return code;
-	if (!out || !object_is(k, OBJ_KERNEL))
-		return leave(out ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_INVALID_VALUE);
-	const struct program *p = k->module->program;
-	const struct device *d = k->object.ctx->dev;
 	switch (which) {
-	case 0: *out = threads_of(k->func); break;
-	case 1: *out = (int)k->func->shared; break;
+	case 0: *out = threads_of(f); break;
+	case 1: *out = (int)f->shared; break;
 	case 2: *out = (int)p->constant_size; break;
-	case 3: *out = (int)k->func->local; break;
-	case 4: *out = registers_of(k->func); break;
+	case 3: *out = (int)f->local; break;
+	case 4: *out = registers_of(f); break;
 	case 5: *out = p->target; break;
 	case 6: *out = d->major * 10 + d->minor; break;
 	case 7: *out = 0; break;
-	case 8: *out = k->max_dynamic; break;
-	case 9: *out = k->carveout; break;
 	case 10: case 11: case 12: case 13: case 14: case 15: *out = 0; break; /* no clusters */
-	default: return leave(CUDA_ERROR_INVALID_VALUE);
+	default: return CUDA_ERROR_INVALID_VALUE;
 	}
+	return CUDA_SUCCESS;
+}
+
+/* Dynamic shared memory that a kernel may ask for. */
+int most_dynamic(const struct func *f, const struct device *d) { return d->product.shared_optin - (int)f->shared; }
+
+/* with begins a call that only needs a kernel, which may be one of a library. */
+static CUresult with(const char *call, CUfunction *k, int ok)
+{
+	CUresult code = enter(call);
+	if (code)
+		return code;
+	if (!ok)
+		return leave(CUDA_ERROR_INVALID_VALUE);
+	if (object_is(*k, OBJ_LIBRARY_KERNEL) && !current())
+		return leave(CUDA_ERROR_INVALID_CONTEXT);
+	code = library_function(k, current());
+	return code ? leave(code) : CUDA_SUCCESS;
+}
+
+API CUresult cuFuncGetAttribute(int *out, int which, CUfunction k)
+{
+	CUresult code = with("cuFuncGetAttribute", &k, out != 0);
+	if (code)
+		return code;
+	if (which != 8 && which != 9)
+		return leave(function_attribute(out, which, k->module->program, k->func, k->object.ctx->dev));
+	*out = which == 8 ? k->max_dynamic : k->carveout;
 	return leave(CUDA_SUCCESS);
 }
 
 API CUresult cuFuncSetAttribute(CUfunction k, int which, int value)
 {
-	CUresult code = enter("cuFuncSetAttribute");
+	CUresult code = with("cuFuncSetAttribute", &k, 1);
 	if (code)
 		return code;
-	if (!object_is(k, OBJ_KERNEL))
-		return leave(CUDA_ERROR_INVALID_HANDLE);
-	int most = k->object.ctx->dev->product.shared_optin - (int)k->func->shared;
-	if (which == 8 && value >= 0 && value <= most)
+	if (which == 8 && value >= 0 && value <= most_dynamic(k->func, k->object.ctx->dev))
 		k->max_dynamic = value;
 	else if (which == 9 && value >= -1 && value <= 100)
 		k->carveout = value;
@@ -56,32 +73,21 @@ API CUresult cuFuncSetAttribute(CUfunction k, int which, int value)
 	return leave(CUDA_SUCCESS);
 }
 
-/* with begins a call that only needs a kernel. */
-static CUresult with(const char *call, CUfunction k, int ok)
-{
-	CUresult code = enter(call);
-	if (code)
-		return code;
-	if (!ok)
-		return leave(CUDA_ERROR_INVALID_VALUE);
-	return object_is(k, OBJ_KERNEL) ? CUDA_SUCCESS : leave(CUDA_ERROR_INVALID_HANDLE);
-}
-
 API CUresult cuFuncSetCacheConfig(CUfunction k, int config)
 {
-	CUresult code = with("cuFuncSetCacheConfig", k, config >= 0 && config <= 3);
+	CUresult code = with("cuFuncSetCacheConfig", &k, config >= 0 && config <= 3);
 	return code ? code : leave(CUDA_SUCCESS);
 }
 
 API CUresult cuFuncSetSharedMemConfig(CUfunction k, int config)
 {
-	CUresult code = with("cuFuncSetSharedMemConfig", k, config >= 0 && config <= 2);
+	CUresult code = with("cuFuncSetSharedMemConfig", &k, config >= 0 && config <= 2);
 	return code ? code : leave(CUDA_SUCCESS);
 }
 
 API CUresult cuFuncGetModule(CUmodule *out, CUfunction k)
 {
-	CUresult code = with("cuFuncGetModule", k, out != 0);
+	CUresult code = with("cuFuncGetModule", &k, out != 0);
 	if (code)
 		return code;
 	*out = k->module;
@@ -90,7 +96,7 @@ API CUresult cuFuncGetModule(CUmodule *out, CUfunction k)
 
 API CUresult cuFuncGetName(const char **out, CUfunction k)
 {
-	CUresult code = with("cuFuncGetName", k, out != 0);
+	CUresult code = with("cuFuncGetName", &k, out != 0);
 	if (code)
 		return code;
 	*out = k->func->name;
@@ -99,7 +105,7 @@ API CUresult cuFuncGetName(const char **out, CUfunction k)
 
 API CUresult cuFuncGetParamInfo(CUfunction k, size_t index, size_t *offset, size_t *size)
 {
-	CUresult code = with("cuFuncGetParamInfo", k, offset != 0);
+	CUresult code = with("cuFuncGetParamInfo", &k, offset != 0);
 	if (code)
 		return code;
 	const struct var *v = k->func->params;
@@ -115,7 +121,7 @@ API CUresult cuFuncGetParamInfo(CUfunction k, size_t index, size_t *offset, size
 
 API CUresult cuFuncIsLoaded(int *out, CUfunction k)
 {
-	CUresult code = with("cuFuncIsLoaded", k, out != 0);
+	CUresult code = with("cuFuncIsLoaded", &k, out != 0);
 	if (code)
 		return code;
 	*out = 1;
@@ -124,7 +130,7 @@ API CUresult cuFuncIsLoaded(int *out, CUfunction k)
 
 API CUresult cuFuncLoad(CUfunction k)
 {
-	CUresult code = with("cuFuncLoad", k, 1);
+	CUresult code = with("cuFuncLoad", &k, 1);
 	return code ? code : leave(CUDA_SUCCESS);
 }
 
@@ -147,7 +153,7 @@ static int blocks_fit(const struct kernel *k, int threads, size_t dynamic)
 
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *out, CUfunction k, int threads, size_t dynamic, unsigned flags)
 {
-	CUresult code = with("cuOccupancyMaxActiveBlocksPerMultiprocessor", k, out && threads > 0 && flags <= 1);
+	CUresult code = with("cuOccupancyMaxActiveBlocksPerMultiprocessor", &k, out && threads > 0 && flags <= 1);
 	if (code)
 		return code;
 	*out = blocks_fit(k, threads, dynamic);
@@ -163,7 +169,7 @@ API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *out, CUfunction k,
 API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction k, size_t (*dynamic_for)(int), size_t dynamic,
                                                        int limit, unsigned flags)
 {
-	CUresult code = with("cuOccupancyMaxPotentialBlockSize", k, grid && block && flags <= 1);
+	CUresult code = with("cuOccupancyMaxPotentialBlockSize", &k, grid && block && flags <= 1);
 	if (code)
 		return code;
 	int most = threads_of(k->func), best = 0, sms = k->object.ctx->dev->product.sms;
@@ -188,7 +194,7 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction 
 
 API CUresult cuOccupancyAvailableDynamicSMemPerBlock(size_t *out, CUfunction k, int blocks, int threads)
 {
-	CUresult code = with("cuOccupancyAvailableDynamicSMemPerBlock", k, out && blocks > 0 && threads > 0);
+	CUresult code = with("cuOccupancyAvailableDynamicSMemPerBlock", &k, out && blocks > 0 && threads > 0);
 	if (code)
 		return code;
 	const struct product *p = &k->object.ctx->dev->product;

@@ -88,7 +88,9 @@ static CUresult launch(const char *call, CUfunction k, const uint32_t *grid, con
 	CUresult code = check_stream(s);
 	if (code || (code = enter_ctx(call, &c)))
 		return code;
-	if (!object_is(k, OBJ_KERNEL) || k->object.ctx != c)
+	if ((code = library_function(&k, c)))
+		return leave(code);
+	if (k->object.ctx != c)
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	if (k->func->unsupported) {
 		say(1, "kernel %s, line %d: not supported here: %s", k->func->name, k->func->unsupported_line, k->func->unsupported);

@@ -28,6 +28,8 @@ static int newest_ptx(void)
 
 void module_drop(struct module *m)
 {
+	if (m->library)
+		library_forget(m);
 	for (struct kernel *k = m->kernels, *next; k; k = next) {
 		next = k->next;
 		object_drop(k);
@@ -76,18 +78,25 @@ static void relocate(struct module *m)
 	}
 }
 
+struct program *parse_text(const struct device *d, const char *text, struct mistake *mistake)
+{
+	const struct limits limits = {newest_ptx(), d->major * 10 + d->minor, 48 << 10};
+	struct program *p = ptx_parse(text, &limits, mistake);
+	if (!p)
+		say(mistake->code == CUDA_ERROR_NOT_SUPPORTED, "ptx line %d: %s%s", mistake->line,
+		    mistake->code == CUDA_ERROR_NOT_SUPPORTED ? "not supported here: " : "", mistake->text);
+	return p;
+}
+
 CUresult load_text(struct ctx *c, const char *text, struct module **out, struct mistake *mistake)
 {
-	const struct limits limits = {newest_ptx(), c->dev->major * 10 + c->dev->minor, 48 << 10};
 	struct module *m = calloc(1, sizeof *m);
 	*mistake = (struct mistake){.code = CUDA_ERROR_OUT_OF_MEMORY, .text = "out of memory"};
 	if (!m)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	m->program = ptx_parse(text, &limits, mistake);
+	m->program = parse_text(c->dev, text, mistake);
 	if (!m->program) {
 		free(m);
-		say(mistake->code == CUDA_ERROR_NOT_SUPPORTED, "ptx line %d: %s%s", mistake->line,
-		    mistake->code == CUDA_ERROR_NOT_SUPPORTED ? "not supported here: " : "", mistake->text);
 		return mistake->code;
 	}
 	object_add(m, OBJ_MODULE, c);
@@ -108,6 +117,8 @@ CUresult load_text(struct ctx *c, const char *text, struct module **out, struct 
 static const char *binary(const void *image)
 {
 	uint32_t magic;
+	if (memchr(image, 0, 3))
+		return 0;
 	memcpy(&magic, image, sizeof magic);
 	switch (magic) {
 	case 0x464c457f: return "a cubin";
@@ -116,6 +127,14 @@ static const char *binary(const void *image)
 	case 0xdec04342: case 0x0b17c0de: return "bitcode";
 	default: return 0;
 	}
+}
+
+CUresult check_image(const void *image)
+{
+	if (!binary(image))
+		return CUDA_SUCCESS;
+	say(1, "not supported here: %s; only PTX text can be run", binary(image));
+	return CUDA_ERROR_NOT_SUPPORTED;
 }
 
 /* Options of the compiler that are answered; the others only tune. */
@@ -141,25 +160,28 @@ static void write_log(unsigned n, const int *options, void **values, int which, 
 	values[size] = (void *)(uintptr_t)used;
 }
 
+void answer_options(unsigned n, const int *options, void **values, CUresult code, const struct mistake *mistake)
+{
+	char text[320] = "";
+	if (code)
+		snprintf(text, sizeof text, "ptxas application ptx input, line %d; error   : %s\n", mistake->line, mistake->text);
+	write_log(n, options, values, ERROR_LOG, text);
+	write_log(n, options, values, INFO_LOG, "");
+}
+
 static CUresult load(const char *call, CUmodule *out, const void *image, unsigned n, const int *options, void **values)
 {
 	struct ctx *c;
 	struct mistake mistake = {0};
-	char text[320] = "";
 	CUresult code = enter_ctx(call, &c);
 	if (code)
 		return code;
 	if (!out || !image || (n && (!options || !values)))
 		return leave(CUDA_ERROR_INVALID_VALUE);
-	if (((const char *)image)[0] && ((const char *)image)[1] && ((const char *)image)[2] && binary(image)) {
-		say(1, "not supported here: %s; only PTX text can be run", binary(image));
-		return leave(CUDA_ERROR_NOT_SUPPORTED);
-	}
+	if ((code = check_image(image)))
+		return leave(code);
 	code = load_text(c, image, out, &mistake);
-	if (code)
-		snprintf(text, sizeof text, "ptxas application ptx input, line %d; error   : %s\n", mistake.line, mistake.text);
-	write_log(n, options, values, ERROR_LOG, text);
-	write_log(n, options, values, INFO_LOG, "");
+	answer_options(n, options, values, code, &mistake);
 	return leave(code);
 }
 
@@ -169,23 +191,31 @@ API CUresult cuModuleLoadDataEx(CUmodule *out, const void *image, unsigned n, in
 	return load("cuModuleLoadDataEx", out, image, n, options, values);
 }
 
-API CUresult cuModuleLoad(CUmodule *out, const char *path)
+CUresult read_image(const char *path, char **text)
 {
-	if (!out || !path)
-		return CUDA_ERROR_INVALID_VALUE;
+	size_t n = 0;
 	FILE *f = fopen(path, "re");
+	*text = 0;
 	if (!f)
 		return CUDA_ERROR_FILE_NOT_FOUND;
-	char *text = 0;
-	size_t n = 0;
 	if (!fseek(f, 0, SEEK_END)) {
 		long size = ftell(f);
 		rewind(f);
-		text = size >= 0 && size <= MAX_TEXT ? calloc(1, (size_t)size + 4) : 0;
-		n = text ? fread(text, 1, (size_t)size, f) : 0;
+		*text = size >= 0 && size <= MAX_TEXT ? calloc(1, (size_t)size + 4) : 0;
+		n = *text ? fread(*text, 1, (size_t)size, f) : 0;
 	}
 	fclose(f);
-	CUresult code = text && n ? load("cuModuleLoad", out, text, 0, 0, 0) : CUDA_ERROR_INVALID_IMAGE;
+	return n ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+
+API CUresult cuModuleLoad(CUmodule *out, const char *path)
+{
+	char *text;
+	if (!out || !path)
+		return CUDA_ERROR_INVALID_VALUE;
+	CUresult code = read_image(path, &text);
+	if (!code)
+		code = load("cuModuleLoad", out, text, 0, 0, 0);
 	free(text);
 	return code;
 }
@@ -195,13 +225,13 @@ API CUresult cuModuleUnload(CUmodule m)
 	CUresult code = enter("cuModuleUnload");
 	if (code)
 		return code;
-	if (!object_is(m, OBJ_MODULE))
+	if (!object_is(m, OBJ_MODULE) || m->library) /* that of a library goes with it */
 		return leave(CUDA_ERROR_INVALID_HANDLE);
 	module_drop(m);
 	return leave(CUDA_SUCCESS);
 }
 
-static struct kernel *kernel_of(struct module *m, struct func *f)
+struct kernel *kernel_of(struct module *m, struct func *f)
 {
 	for (struct kernel *k = m->kernels; k; k = k->next)
 		if (k->func == f)

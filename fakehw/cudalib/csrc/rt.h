@@ -43,7 +43,7 @@ struct ctx {
 };
 
 /* What a handle points to begins with this. */
-enum kind { OBJ_MODULE = 1, OBJ_KERNEL, OBJ_STREAM, OBJ_EVENT };
+enum kind { OBJ_MODULE = 1, OBJ_KERNEL, OBJ_STREAM, OBJ_EVENT, OBJ_LIBRARY, OBJ_LIBRARY_KERNEL };
 struct object {
 	struct object *next;
 	enum kind kind;
@@ -63,6 +63,8 @@ struct module {
 	struct program *program;
 	uint64_t globals, constants; /* addresses of their blocks; 0: none */
 	struct kernel *kernels;
+	struct library *library; /* whose module of this context it is; 0: none */
+	struct module *sibling;  /* of the same library, in another context */
 };
 
 struct stream {
@@ -138,7 +140,20 @@ int memory_is_ours(uint64_t addr);
 
 /* module.c */
 void module_drop(struct module *m);
+struct kernel *kernel_of(struct module *m, struct func *f);
+CUresult check_image(const void *image);
+CUresult read_image(const char *path, char **text); /* free it, also on failure */
+struct program *parse_text(const struct device *d, const char *text, struct mistake *mistake);
+void answer_options(unsigned n, const int *options, void **values, CUresult code, const struct mistake *mistake);
 CUresult load_text(struct ctx *c, const char *text, struct module **out, struct mistake *mistake);
+
+/* library.c */
+void library_forget(struct module *m);
+CUresult library_function(CUfunction *k, struct ctx *c); /* *k may be a kernel of a library: its function in c then */
+
+/* func.c */
+CUresult function_attribute(int *out, int which, const struct program *p, const struct func *f, const struct device *d);
+int most_dynamic(const struct func *f, const struct device *d);
 
 /* stream.c */
 CUresult check_stream(CUstream s);

@@ -194,6 +194,79 @@ static void modules(void)
 	expect(400, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
 }
 
+/* The same text as a library: kernels that belong to no context. */
+static void libraries(void)
+{
+	CUlibrary l, of;
+	CUkernel k, all[4];
+	CUfunction f;
+	CUmodule m;
+	CUcontext first, second;
+	CUdeviceptr p;
+	const char *name = "";
+	size_t offset, size;
+	unsigned n;
+	int v, w;
+	expect(218, cuLibraryLoadData(&l, "this is no PTX", 0, 0, 0, 0, 0, 0));
+	expect(801, cuLibraryLoadData(&l, "\177ELF\2\1\1\0\0\0\0\0", 0, 0, 0, 0, 0, 0));
+	expect(1, cuLibraryLoadData(0, text, 0, 0, 0, 0, 0, 0));
+	expect(301, cuLibraryLoadFromFile(&l, "testdata/none.ptx", 0, 0, 0, 0, 0, 0));
+	expect(0, cuCtxGetCurrent(&first));
+	expect(0, cuCtxSetCurrent(0));
+	expect(0, cuLibraryLoadData(&l, text, 0, 0, 0, 0, 0, 0)); /* without a context */
+	expect(500, cuLibraryGetKernel(&k, l, "none"));
+	expect(400, cuLibraryGetKernel(&k, (CUlibrary)&l, "add"));
+	expect(0, cuLibraryGetKernel(&k, l, "add"));
+	expect(0, cuLibraryGetKernelCount(&n, l));
+	expect(1, n);
+	expect(0, cuLibraryEnumerateKernels(all, 4, l));
+	if (all[0] != k)
+		expect(0, 1);
+	expect(0, cuKernelGetName(&name, k));
+	expect(0, strcmp(name, "add"));
+	expect(0, cuKernelGetLibrary(&of, k));
+	if (of != l)
+		expect(0, 1);
+	expect(0, cuKernelGetParamInfo(k, 1, &offset, &size));
+	expect(8, (int)offset);
+	expect(8, (int)size);
+	expect(1, cuKernelGetParamInfo(k, 4, &offset, &size));
+	expect(201, cuLibraryGetModule(&m, l));
+	expect(201, cuKernelGetFunction(&f, k));
+	expect(201, cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, k, 128, 0));
+	expect(0, cuKernelSetAttribute(8, 90000, k, 1));
+	expect(101, cuKernelSetAttribute(8, 90000, k, 99));
+	expect(1, cuKernelSetAttribute(8, 1000000, k, 1));
+	expect(0, cuKernelGetAttribute(&v, 8, k, 0));
+	expect(48 << 10, v);
+
+	unsigned zero = 0;
+	CUdeviceptr none = 0;
+	void *params[] = {&none, &none, &none, &zero};
+	expect(0, cuCtxSetCurrent(first));
+	expect(1, cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 80000, 0, params, 0));
+	expect(0, cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
+	expect(0, cuKernelGetFunction(&f, k));
+	expect(0, cuLibraryGetModule(&m, l));
+	expect(400, cuModuleUnload(m)); /* it goes with the library */
+	expect(500, cuLibraryGetGlobal(&p, &size, l, "none"));
+	expect(500, cuLibraryGetManaged(&p, &size, l, "none"));
+	expect(0, cuCtxCreate_v2(&second, 0, 1));
+	expect(0, cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 80000, 0, params, 0)); /* of its attribute there */
+	expect(400, cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));    /* that is the first context's */
+	expect(0, cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, k, 128, 0));
+	expect(0, cuKernelGetFunction(&f, k));
+	expect(0, cuOccupancyMaxActiveBlocksPerMultiprocessor(&w, f, 128, 0));
+	if (v != w || v < 1)
+		expect(v, w);
+	expect(0, cuCtxDestroy_v2(second));
+	expect(0, cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
+	expect(0, cuLibraryUnload(l));
+	expect(400, cuLibraryUnload(l));
+	expect(400, cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, 0, params, 0));
+	expect(400, cuKernelGetName(&name, k));
+}
+
 static void streams(void)
 {
 	CUstream s;
@@ -277,6 +350,7 @@ int main(int argc, char **argv)
 	contexts();
 	memory();
 	modules();
+	libraries();
 	streams();
 	addresses();
 	sticky();
