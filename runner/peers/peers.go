@@ -5,6 +5,7 @@ package peers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/runner/specgen"
 )
 
 const toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
@@ -104,4 +109,21 @@ func cacheDir(tb testing.TB) string {
 		tb.Skip(err)
 	}
 	return dir
+}
+
+// CTKArgs are the arguments with which nvidia-ctk makes what gpurig makes of the
+// host m: names of every kind, and the host's own layout. The format is "yaml" or
+// "json".
+func CTKArgs(m host.Model, format string) []string {
+	args := []string{"--quiet", "cdi", "generate", "--format", format, "--nvidia-cdi-hook-path", nvidia.DefaultHookPath,
+		"--feature-flag", "disable-nvsandboxutils"}
+	for _, s := range nvidia.NameStrategies() {
+		args = append(args, "--device-name-strategy", s)
+	}
+	o := specgen.HostOptions(m, nvidia.Options{})
+	args = append(args, "--driver-root", cmp.Or(o.DriverRoot, "/"), "--dev-root", cmp.Or(o.DevRoot, "/")) // core's defaults
+	for _, p := range o.LibrarySearchPaths {
+		args = append(args, "--library-search-path", p)
+	}
+	return args
 }
