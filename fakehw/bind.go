@@ -23,18 +23,34 @@ func Unbound(m host.Model, a pci.BDF) (host.Model, error) {
 	if driver == "" {
 		return out, nil
 	}
+	if f.SRIOV != nil && f.SRIOV.Num > 0 { // its driver takes them away (Documentation/PCI/pci-iov-howto.rst)
+		next, err := WithVFs(out, a, 0)
+		if err != nil {
+			return host.Model{}, err
+		}
+		out, f = next, find(&next, a)
+	}
 	f.Driver = ""
 	switch {
 	case isVFIO(driver):
 		dropVFIO(&out, f)
+	case driver == "nvidia-nvswitch":
+		dropNodes(&out, func(p string) bool { return p == switchNode(&out, a) })
 	case gpuAtBDF(&out, a) != nil:
 		release(&out, gpuAtBDF(&out, a))
 	}
 	dropVGPUs(&out, func(parent pci.BDF) bool { return parent == a })
-	if isGPUDriver(driver) && !used(&out, driver) {
+	if host.IsGPUDriver(driver) && !used(&out, driver) {
 		out.Drivers = append(out.Drivers, driver)
 	}
 	return trimmed(out), nil
+}
+
+// switchNode is the node of the NVSwitch at a. It is numbered by address, which
+// is the order in which the driver finds them when it is loaded.
+func switchNode(m *host.Model, a pci.BDF) string {
+	i := slices.IndexFunc(m.NVSwitches, func(f host.PCIFunction) bool { return f.BDF == a })
+	return fmt.Sprintf("/dev/nvidia-nvswitch%d", i)
 }
 
 // Bound returns m after a driver took the function at a, which must have none.
@@ -61,10 +77,18 @@ func Bound(m host.Model, a pci.BDF, driver string, was *host.GPU) (host.Model, e
 			return host.Model{}, err
 		}
 	case g != nil:
-		if was != nil && was.PCI != nil && was.PCI.Driver == driver {
+		if was != nil {
 			restoreDRM(&out, g, *was)
 		}
-		out = Bind(out, nil)
+		bindGPU(&out, g, nil)
+	case driver == "nvidia-nvswitch":
+		if major, ok := majorOf(&out, driver); ok {
+			p := switchNode(&out, a)
+			var minor uint32
+			if _, err := fmt.Sscanf(p, "/dev/nvidia-nvswitch%d", &minor); err == nil {
+				setNode(&out, char(p, major, minor, 0o666, 0))
+			}
+		}
 	}
 	return trimmed(out), nil
 }
@@ -93,17 +117,12 @@ func gpuAtBDF(m *host.Model, a pci.BDF) *host.GPU {
 
 func isVFIO(driver string) bool { return strings.HasSuffix(driver, "vfio-pci") }
 
-// isGPUDriver reports whether host.Discover looks for a driver that is loaded and
-// holds nothing. NVIDIA's are loaded with its module.
-func isGPUDriver(driver string) bool {
-	return !strings.HasPrefix(driver, "nvidia") || driver == "nvidia-gpu"
-}
-
 func used(m *host.Model, driver string) bool {
 	return slices.ContainsFunc(m.Functions(), func(f *host.PCIFunction) bool { return f.Driver == driver })
 }
 
-// release makes g a GPU without a driver.
+// release makes g a GPU without a driver. What the driver registered when it was
+// loaded stays: the lines of /proc/devices, /dev/kfd.
 func release(m *host.Model, g *host.GPU) {
 	dropGPUNodes(m, *g)
 	index := g.Index
@@ -114,13 +133,6 @@ func release(m *host.Model, g *host.GPU) {
 				m.GPUs[i].Index--
 			}
 		}
-	}
-	if !anyNode(m, "/dev/dri/") {
-		dropMajors(m, func(name string) bool { return name == "drm" })
-	}
-	if !slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.PCI != nil && o.PCI.Driver == "amdgpu" }) {
-		dropNodes(m, func(p string) bool { return p == "/dev/kfd" })
-		dropMajors(m, func(name string) bool { return name == "kfd" })
 	}
 }
 
@@ -159,26 +171,11 @@ func take(m *host.Model, g *host.GPU, was *host.GPU) error {
 			restoreDRM(m, g, *was)
 		}
 	}
-	before := m.Nodes
-	held := map[pci.BDF]bool{}
-	for _, o := range m.GPUs { // Load's way takes every function without a driver: leave those
-		if o.PCI != nil && o.PCI.Driver == "" && o.PCI.BDF != at {
-			held[o.PCI.BDF] = true
-		}
+	p, _ := productOf(*g)
+	hold(m, g, p)
+	if _, ok := majorOf(m, "nvidia-caps"); !ok && hasDiscrete(m) {
+		addCapabilities(m, DriverOptions{})
 	}
-	for i := range m.GPUs {
-		if p := m.GPUs[i].PCI; p != nil && held[p.BDF] {
-			p.Driver = "held"
-		}
-	}
-	takeGPUs(m)
-	for i := range m.GPUs {
-		if p := m.GPUs[i].PCI; p != nil && held[p.BDF] {
-			p.Driver = ""
-		}
-	}
-	m.Nodes = before
-	g = gpuAtBDF(m, at) // takeGPUs has put them in order
 	if was != nil {
 		restoreMIG(g, *was)
 		if was.VBIOS != "" {
@@ -200,10 +197,14 @@ func restoreMIG(g *host.GPU, was host.GPU) {
 
 // restoreDRM gives g its card and render number again, if they are free.
 func restoreDRM(m *host.Model, g *host.GPU, was host.GPU) {
+	p, ok := productOf(*g)
+	if !ok {
+		return
+	}
 	if was.Card >= 0 && !slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Card == was.Card }) {
 		g.Card = was.Card
 	}
-	if was.Render >= 0 && !slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Render == was.Render }) {
+	if was.Render >= 0 && p.Render && !slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Render == was.Render }) {
 		g.Render = was.Render
 	}
 }
@@ -246,7 +247,8 @@ func dropGroup(m *host.Model, group int) {
 }
 
 // WithoutFunctions returns m without the functions that gone names: pulled out.
-// Virtual functions go with theirs, and vGPUs with both.
+// Virtual functions go with theirs, and vGPUs with both. A virtual function that
+// goes alone leaves sriov_numvfs as it is.
 func WithoutFunctions(m host.Model, gone func(pci.BDF) bool) (host.Model, error) {
 	out := m.Clone()
 	for _, v := range m.VFs {
@@ -269,21 +271,65 @@ func WithoutFunctions(m host.Model, gone func(pci.BDF) bool) (host.Model, error)
 	is := func(f host.PCIFunction) bool { return gone(f.BDF) }
 	out.NVSwitches = slices.DeleteFunc(out.NVSwitches, is)
 	out.Companions = slices.DeleteFunc(out.Companions, is)
-	for i := range out.GPUs {
-		if f := out.GPUs[i].PCI; f != nil && f.SRIOV != nil {
-			f.SRIOV.Num = 0
-		}
-	}
 	out.VFs = slices.DeleteFunc(out.VFs, func(v host.VF) bool { return is(v.PCIFunction) })
-	for _, v := range out.VFs {
-		if f := find(&out, v.PF); f != nil && f.SRIOV != nil {
-			f.SRIOV.Num++
-		}
-	}
 	if len(out.NVSwitches) == 0 {
 		out.NVSwitches = nil
 	}
 	return trimmed(out), nil
+}
+
+// WithFunction returns m with a function more, plugged in: without a driver and
+// what it is set to. Its IOMMU group is the one that f names, or a new one if a
+// vGPU has got that number.
+func WithFunction(m host.Model, f host.PCIFunction) (host.Model, error) {
+	out := m.Clone()
+	if find(&out, f.BDF) != nil {
+		return host.Model{}, impossible("function "+f.BDF.String(), "its place is taken")
+	}
+	f.Driver, f.Override, f.VFIODev = "", "", ""
+	if f.SRIOV != nil {
+		s := *f.SRIOV
+		s.Num, s.NoProbe = 0, false
+		f.SRIOV = &s
+	}
+	taken := func(n int) bool {
+		return slices.ContainsFunc(out.VFs, func(v host.VF) bool { return v.IOMMUGroup == n }) ||
+			slices.ContainsFunc(out.MDevs, func(d host.MDev) bool { return d.IOMMUGroup == n })
+	}
+	if f.IOMMUGroup >= 0 && taken(f.IOMMUGroup) {
+		f.IOMMUGroup = lastGroup(&out) + 1
+	}
+	switch {
+	case f.Class.Display() || f.Class>>16 == 0x12:
+		out.GPUs = append(out.GPUs, host.GPU{PCI: &f, Minor: -1, Index: -1, Card: -1, Render: -1})
+	case f.ID.Vendor == pci.NVIDIA && f.Class == pci.ClassOther:
+		out.NVSwitches = append(out.NVSwitches, f)
+	default:
+		out.Companions = append(out.Companions, f)
+	}
+	normalize(&out)
+	return out, nil
+}
+
+// WithPCIDriver returns m with one more of the kernel's PCI drivers loaded, as
+// modprobe does it before there is anything for it to hold.
+func WithPCIDriver(m host.Model, name string, majors map[string]uint32) (host.Model, error) {
+	if !host.IsGPUDriver(name) {
+		return host.Model{}, impossible("PCI driver "+name, "it is no driver of GPUs")
+	}
+	out := m.Clone()
+	if !used(&out, name) && !slices.Contains(out.Drivers, name) {
+		out.Drivers = append(out.Drivers, name)
+	}
+	if isVFIO(name) {
+		addVFIONodes(&out, -1, 0)
+		addMajor(&out, "vfio", majors["vfio"])
+		if hasNode(&out, "/dev/iommu") {
+			addMajor(&out, "vfio-dev", majors["vfio-dev"])
+		}
+	}
+	normalize(&out)
+	return out, nil
 }
 
 // dropVGPUs removes the vGPUs on the functions that gone names.
@@ -312,8 +358,7 @@ func dropVGPUs(m *host.Model, gone func(parent pci.BDF) bool) {
 }
 
 // WithVFs returns m with so many virtual functions of the GPU at a, which has
-// none or is to have none: each in a group of its own, and held by NVIDIA's
-// driver unless new functions are to be left alone.
+// none or is to have none: each in a group of its own and without a driver.
 func WithVFs(m host.Model, a pci.BDF, num int) (host.Model, error) {
 	change := fmt.Sprintf("%d virtual functions of %s", num, a)
 	out := m.Clone()
@@ -327,6 +372,7 @@ func WithVFs(m host.Model, a pci.BDF, num int) (host.Model, error) {
 		return host.Model{}, impossible(change, "it has %d", f.SRIOV.Num)
 	}
 	if num == 0 {
+		f.SRIOV.Num = 0
 		return WithoutFunctions(out, func(x pci.BDF) bool {
 			return slices.ContainsFunc(m.VFs, func(v host.VF) bool { return v.BDF == x && v.PF == a })
 		})
@@ -346,9 +392,6 @@ func WithVFs(m host.Model, a pci.BDF, num int) (host.Model, error) {
 		if out.IOMMU {
 			group++
 			v.IOMMUGroup = group
-		}
-		if !s.NoProbe && !out.NoProbe && out.Driver != nil && out.Driver.VGPU != "" {
-			v.Driver = "nvidia"
 		}
 		out.VFs = append(out.VFs, v)
 	}
@@ -408,6 +451,23 @@ func WithoutMDev(m host.Model, uuid string) (host.Model, error) {
 		}
 	}
 	return host.Model{}, impossible("no mediated device "+uuid, "there is none")
+}
+
+// WithMDevDriver returns m with this driver for a mediated device; empty: with
+// none, and so without the node of its group.
+func WithMDevDriver(m host.Model, uuid, driver string) host.Model {
+	out := m.Clone()
+	for i := range out.MDevs {
+		if d := &out.MDevs[i]; d.UUID == uuid {
+			d.Driver = driver
+			if driver == "" {
+				dropGroup(&out, d.IOMMUGroup)
+			} else {
+				addVFIONodes(&out, d.IOMMUGroup, 0)
+			}
+		}
+	}
+	return trimmed(out)
 }
 
 // WithVGPU returns m with a vGPU of this type on a virtual function, in the way

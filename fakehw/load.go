@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/fakehw/catalog"
@@ -31,40 +32,47 @@ var (
 // of address.
 func Bind(m host.Model, majors map[string]uint32) host.Model {
 	out := m.Clone()
-	compute := false
 	for i := range out.GPUs {
-		g := &out.GPUs[i]
-		p, ok := productOf(*g)
-		if g.PCI != nil && g.PCI.Driver == "vfio-pci" {
-			g.PCI.Override = "vfio-pci"
-			addVFIONodes(&out, g.PCI.IOMMUGroup, majors["vfio"])
-		}
-		if !ok || g.PCI == nil || p.Driver == "nvidia" && g.PCI.Driver != "nouveau" || p.Driver != "nvidia" && g.PCI.Driver != p.Driver {
-			continue
-		}
-		if g.PCI.Driver == "nouveau" { // which tells nothing of the board
-			numberDRM(&out, g, p)
-			addDRMNodes(&out, *g)
-			continue
-		}
-		g.Name = p.Name
-		if p.Driver == "amdgpu" {
-			g.MemoryMiB = p.MemoryMiB
-			compute = true
-		}
-		numberDRM(&out, g, p)
-		addDRMNodes(&out, *g)
-	}
-	if compute {
-		_, render := groups(&out)
-		setNode(&out, char("/dev/kfd", addMajor(&out, "kfd", majors["kfd"]), 0, 0o660, render))
+		bindGPU(&out, &out.GPUs[i], majors)
 	}
 	normalize(&out)
 	return out
 }
 
-// addVFIONodes adds the node of a group, whose minor counts groups in order of
-// binding, and the one that all users share.
+// bindGPU is Bind for one GPU.
+func bindGPU(m *host.Model, g *host.GPU, majors map[string]uint32) {
+	if g.PCI == nil {
+		return
+	}
+	if g.PCI.Driver == "vfio-pci" {
+		addVFIONodes(m, g.PCI.IOMMUGroup, majors["vfio"])
+		return
+	}
+	p, ok := productOf(*g)
+	switch {
+	case !ok || g.PCI.Driver == "":
+		return
+	case g.PCI.Driver == "nouveau": // which tells nothing of the board
+		if g.PCI.ID.Vendor != pci.NVIDIA {
+			return
+		}
+	case g.PCI.Driver != p.Driver || p.Driver == "nvidia":
+		return
+	default:
+		g.Name = p.Name
+	}
+	if g.PCI.Driver == "amdgpu" {
+		g.MemoryMiB = p.MemoryMiB
+		_, render := groups(m)
+		setNode(m, char("/dev/kfd", addMajor(m, "kfd", majors["kfd"]), 0, 0o660, render))
+	}
+	numberDRM(m, g, p)
+	addDRMNodes(m, *g)
+}
+
+// addVFIONodes adds the node of a group, with the lowest minor that is free
+// (vfio_group_find_or_alloc), and the one that all users share. A negative group
+// is none.
 func addVFIONodes(m *host.Model, group int, want uint32) {
 	addMajor(m, "misc", majorMisc)
 	setNode(m, char("/dev/vfio/vfio", majorMisc, 196, 0o666, 0))
@@ -74,10 +82,8 @@ func addVFIONodes(m *host.Model, group int, want uint32) {
 	}
 	major := addMajor(m, "vfio", want)
 	minor := uint32(0)
-	for _, n := range m.Nodes {
-		if n.Num.Major == major {
-			minor = max(minor, n.Num.Minor+1)
-		}
+	for slices.ContainsFunc(m.Nodes, func(n device.Node) bool { return n.Num == device.Num{Major: major, Minor: minor} }) {
+		minor++
 	}
 	setNode(m, char(p, major, minor, 0o600, 0))
 }
@@ -158,40 +164,45 @@ func takeGPUs(m *host.Model) {
 			m.NVSwitches[i].Driver = "nvidia-nvswitch"
 		}
 	}
-	minor, index := freeMinor(m), 0
+	index := 0
 	for i := range m.GPUs {
 		g := &m.GPUs[i]
-		if g.PCI != nil && (g.PCI.ID.Vendor != pci.NVIDIA || g.PCI.Driver != "" && g.PCI.Driver != "nvidia") {
+		if f := g.PCI; f != nil && (f.ID.Vendor != pci.NVIDIA || f.Driver != "" && f.Driver != "nvidia" || f.Override != "" && f.Override != "nvidia") {
 			continue
 		}
 		p, ok := productOf(*g)
 		if !ok {
 			continue // the driver does not know the product and leaves it alone
 		}
-		g.Name, g.ComputeCap, g.MemoryMiB = p.Name, p.ComputeCap, p.MemoryMiB
 		if g.Index < 0 {
 			for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Index == index }) {
 				index++
 			}
 			g.Index = index
 		}
-		if g.PCI == nil { // Orin prints its UUID without a prefix
-			if g.UUID == "" {
-				g.UUID = uuid(0, "igpu ", m.Tegra.Model, " ", g.Platform)
-			}
-			continue
-		}
-		g.PCI.Driver, g.VBIOS = "nvidia", p.VBIOS
+		hold(m, g, p)
+	}
+}
+
+// hold fills in what NVIDIA's driver knows of a GPU that it holds, and gives it
+// the numbers that it has not.
+func hold(m *host.Model, g *host.GPU, p catalog.Product) {
+	g.Name, g.ComputeCap, g.MemoryMiB = p.Name, p.ComputeCap, p.MemoryMiB
+	if g.PCI == nil { // Orin prints its UUID without a prefix
 		if g.UUID == "" {
-			g.UUID = "GPU-" + uuid(0, "gpu ", g.PCI.ID, " ", g.PCI.BDF)
+			g.UUID = uuid(0, "igpu ", m.Tegra.Model, " ", g.Platform)
 		}
-		if g.Minor < 0 {
-			g.Minor = minor
-			minor = freeMinor(m)
-		}
-		if hasModule(m, "nvidia_drm") && p.Render {
-			numberDRM(m, g, p)
-		}
+		return
+	}
+	g.PCI.Driver, g.VBIOS = "nvidia", p.VBIOS
+	if g.UUID == "" {
+		g.UUID = "GPU-" + uuid(0, "gpu ", g.PCI.ID, " ", g.PCI.BDF)
+	}
+	if g.Minor < 0 {
+		g.Minor = freeMinor(m)
+	}
+	if hasModule(m, "nvidia_drm") && p.Render {
+		numberDRM(m, g, p)
 	}
 }
 
@@ -220,11 +231,7 @@ func addDriverNodes(m *host.Model, o DriverOptions) {
 		setNode(m, char("/dev/nvidia-uvm-tools", uvm, 1, mode, gid))
 	}
 	if discrete {
-		addFabric(m, o.Majors)
-		caps := addMajor(m, "nvidia-caps", o.Majors["nvidia-caps"])
-		setNode(m, char(capPath(capConfig), caps, capConfig, 0o400, 0))
-		setNode(m, char(capPath(capMonitor), caps, capMonitor, 0o444, 0))
-		addIMEX(m, o)
+		addCapabilities(m, o)
 	}
 	for _, g := range m.GPUs {
 		if driven(g) {
@@ -236,6 +243,15 @@ func addDriverNodes(m *host.Model, o DriverOptions) {
 	if m.Tegra != nil {
 		addTegraNodes(m, o.Majors)
 	}
+}
+
+// addCapabilities adds what there is as soon as the driver holds a discrete GPU.
+func addCapabilities(m *host.Model, o DriverOptions) {
+	addFabric(m, o.Majors)
+	caps := addMajor(m, "nvidia-caps", o.Majors["nvidia-caps"])
+	setNode(m, char(capPath(capConfig), caps, capConfig, 0o400, 0))
+	setNode(m, char(capPath(capMonitor), caps, capMonitor, 0o444, 0))
+	addIMEX(m, o)
 }
 
 // addFrontend adds what stands on major 195. Up to 535 one module registered

@@ -147,7 +147,8 @@ func (b *builder) function(f *function) {
 	node := max(f.NUMANode, 0)
 	b.attr(d+"/local_cpulist", fmt.Sprintf("%d-%d\n", node*32, node*32+31))
 	b.attr(d+"/irq", fmt.Sprintf("%d\n", f.irq))
-	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != ""], 0o644)
+	// vfio-pci enables a function when somebody opens it.
+	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != "" && !isVFIO(f.Driver)], 0o644)
 	b.file(d+"/driver_override", orElse(f.Override, "(null)")+"\n", 0o644)
 	b.write(d, "remove", "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")

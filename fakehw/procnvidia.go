@@ -178,6 +178,9 @@ func (b *builder) fabricProc() {
 	}
 	b.attr("/proc/driver/nvidia-nvswitch/permissions", "DeviceFileMode: 438\n")
 	for i, f := range b.m.NVSwitches { // the spacing is unverified
+		if f.Driver != "nvidia-nvswitch" {
+			continue
+		}
 		b.attr("/proc/driver/nvidia-nvswitch/devices/"+f.BDF.String()+"/information",
 			fmt.Sprintf("BIOS Version: 92.10.18.00.02\nUUID: SWX-%s\nPhysical location ID: %04x\n", strings.ToUpper(uuid(0, "switch ", f.BDF)), i))
 	}

@@ -44,10 +44,13 @@ func (b *builder) sriov() {
 		b.file(f.dir+"/sriov_drivers_autoprobe", map[bool]string{false: "1\n", true: "0\n"}[s.NoProbe], 0o644)
 		for k := range s.Num {
 			a, ok := VirtualFunction(f.BDF, *s, k)
-			v := b.functions[a.String()]
-			if !ok || v == nil {
-				b.do(fmt.Errorf("PCI function %s: there is no virtual function %d", f.bdf, k))
+			if !ok {
+				b.do(fmt.Errorf("PCI function %s: virtual function %d has no address", f.bdf, k))
 				return
+			}
+			v := b.functions[a.String()]
+			if v == nil {
+				continue // pulled out alone
 			}
 			b.link(fmt.Sprintf("%s/virtfn%d", f.dir, k), v.dir)
 			b.link(v.dir+"/physfn", f.dir)

@@ -12,8 +12,8 @@ import (
 
 const pciDevices = "/sys/bus/pci/devices"
 
-// pci reads every PCI function that is a GPU, an NVSwitch, or stands beside a
-// GPU: in its slot or in its IOMMU group.
+// pci reads every PCI function that is a GPU, an NVSwitch, another function of a
+// maker of GPUs alone, or stands beside a GPU: in its slot or in its IOMMU group.
 func (d *discovery) pci() error {
 	names, err := d.list(pciDevices)
 	if err != nil {
@@ -48,7 +48,9 @@ func (d *discovery) pci() error {
 		beside := func(g GPU) bool {
 			return g.PCI != nil && (slot(g.PCI.BDF) == slot(f.BDF) || f.IOMMUGroup >= 0 && f.IOMMUGroup == g.PCI.IOMMUGroup)
 		}
-		if slices.ContainsFunc(d.m.GPUs, beside) {
+		// A board's audio function stays when its GPU is pulled out.
+		maker := f.ID.Vendor == pci.NVIDIA || f.ID.Vendor == pci.AMD
+		if maker || slices.ContainsFunc(d.m.GPUs, beside) {
 			d.m.Companions = append(d.m.Companions, f)
 		}
 	}

@@ -142,8 +142,12 @@ func (d *discovery) mdevs() error {
 // loaded and hold nothing. NVIDIA's own are not among them: they are there when
 // the module is.
 var gpuDrivers = []string{
-	"amdgpu", "i915", "nouveau", "nvgrace-gpu-vfio-pci", "nvidia-gpu", "radeon", "snd_hda_intel", "vfio-pci", "xe", "xhci_hcd",
+	"amdgpu", "ast", "i915", "nouveau", "nvgrace-gpu-vfio-pci", "nvidia-gpu", "radeon", "snd_hda_intel", "vfio-pci", "xe", "xhci_hcd",
 }
+
+// IsGPUDriver reports whether a Model names this PCI driver among its Drivers when
+// it holds nothing.
+func IsGPUDriver(name string) bool { return slices.Contains(gpuDrivers, name) }
 
 // idleDrivers reads which drivers of GPUs are loaded without use, and whether new
 // functions get a driver.
@@ -157,7 +161,7 @@ func (d *discovery) idleDrivers() error {
 		used[f.Driver] = true
 	}
 	for _, name := range names {
-		if slices.Contains(gpuDrivers, name) && !used[name] {
+		if IsGPUDriver(name) && !used[name] {
 			d.m.Drivers = append(d.m.Drivers, name)
 		}
 	}

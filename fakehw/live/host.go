@@ -14,8 +14,8 @@ package live
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
-	"syscall"
 
 	"gpurig/core/host"
 	"gpurig/fakehw"
@@ -34,8 +34,11 @@ type Host struct {
 	build func(host.Model) (*tree.Tree, error)
 
 	writing sync.Mutex // one change at a time, until everybody was told
+	mem     memory     // guarded by writing
 	mu      sync.Mutex // guards what follows
+	closed  *sync.Cond // on mu: a node was closed, or the host has changed
 	model   host.Model
+	version int // how often it has changed
 	tree    *tree.Tree
 	open    map[string]int    // how often a node is open, by path
 	holders map[*Holders]bool // who else knows
@@ -54,6 +57,8 @@ func New(m host.Model, opts Options) (*Host, error) {
 	if h.build == nil {
 		h.build = fakehw.Build
 	}
+	h.closed = sync.NewCond(&h.mu)
+	h.mem = newMemory(h.model)
 	var err error
 	if h.tree, err = h.build(h.model); err != nil {
 		return nil, err
@@ -97,29 +102,34 @@ func (h *Host) change(f func(host.Model) (host.Model, error)) error {
 	if err != nil {
 		return err
 	}
+	return h.become(next, h.mem.clone())
+}
+
+// become makes the host what model and memory say. The caller holds writing.
+func (h *Host) become(next host.Model, mem memory) error {
+	mem.learn(next)
+	if reflect.DeepEqual(next, h.model) && reflect.DeepEqual(mem, h.mem) {
+		return nil
+	}
 	t, err := h.build(next)
+	if err == nil {
+		err = mem.show(t, next)
+	}
 	if err != nil {
 		return fmt.Errorf("change host: %w", err)
 	}
+	h.mem = mem
 	h.mu.Lock()
 	changes := h.tree.Become(t)
 	h.model = next.Clone()
+	h.version++
 	watches := h.watches
+	h.closed.Broadcast()
 	h.mu.Unlock()
 	for _, w := range watches {
 		w(Event{Model: next, Changes: changes})
 	}
 	return nil
-}
-
-// Write does what the kernel does when data is written to the file at path, an
-// absolute path of the tree without links. It returns when the write has had its
-// effect: zero, or the error number with which the write is refused, and then
-// nothing has changed.
-func (h *Host) Write(path string, data []byte) syscall.Errno {
-	h.writing.Lock()
-	defer h.writing.Unlock()
-	return syscall.EACCES
 }
 
 // Open notes that a program has opened the node at path, and Close that it
@@ -136,5 +146,6 @@ func (h *Host) Close(path string) {
 	defer h.mu.Unlock()
 	if h.open[path]--; h.open[path] <= 0 {
 		delete(h.open, path)
+		h.closed.Broadcast()
 	}
 }

@@ -130,6 +130,8 @@ func (p *Profile) hardware(m *host.Model) {
 			switch {
 			case e.Driver == "none":
 				f.Driver = ""
+			case e.Driver == "vfio-pci":
+				f.Override = e.Driver
 			case e.Driver == "" && product.Driver != "nvidia":
 				f.Driver = product.Driver
 			}
