@@ -44,6 +44,9 @@ lint: ## gofmt, vet, import directions
 golden: ## rewrite the golden files; review the difference
 	GPURIG_UPDATE_GOLDEN=1 $(GO) test $$(grep -rl 'gpurig/fixtures/golden' --include='*_test.go' . | xargs -n1 dirname | sort -u)
 
+naive: ## the negative control: the attack tests fail with a naive hook and translator
+	GPURIG_NAIVE=1 $(GO) test -count=1 -run '^TestNaive' ./packaging
+
 FUZZTIME ?= 10s
 fuzz: ## fuzz every parser, FUZZTIME each (10s)
 	@packaging/fuzz.sh $(FUZZTIME)
@@ -51,9 +54,9 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc ## what CI runs
+check: lint check-hook test scenarios test-lxc naive ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-sanitize bench lint golden fuzz check-hook check clean
+.PHONY: help build scenarios test test-lxc test-sanitize bench lint golden fuzz naive check-hook check clean

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -52,10 +53,10 @@ var attacks = []attack{
 	{"A1 the middle directory is an absolute link", []string{"dir usr", "link usr/lib $H/d"}, oneLink("/usr/lib/gpu/libcuda.so", "libcuda.so.1"), "dangling", nil},
 	{"A2 a firmware directory climbs above the root, a link", []string{"dir lib/firmware/nvidia", "link lib/firmware/nvidia/550.54.14 " + up + "$H"}, oneLink("/lib/firmware/nvidia/550.54.14/b", "a"), "dangling", nil},
 	{"A2 a mount point there", []string{"dir lib/firmware/nvidia", "link lib/firmware/nvidia/550.54.14 " + up + "$H"}, onePoint("/lib/firmware/nvidia/550.54.14/gsp.bin", false), "dangling", nil},
-	{"A4 /etc is a link into procfs", []string{"dir usr/lib/gpu", "link etc /proc/1/root$H/etc"}, cacheAttackFolder, "/etc", nil},
+	{"A4 /etc is a link into procfs", []string{"dir usr/lib/gpu", "link etc /proc/self/root$H/etc"}, cacheAttackFolder, "/etc", nil},
 	{"A4 /etc is a link to our own working directory", []string{"dir usr/lib/gpu", "link etc /proc/self/cwd$H/etc"}, cacheAttackFolder, "/etc", nil},
 	{"A4 /etc is a link to a thread's root", []string{"dir usr/lib/gpu", "link etc /proc/thread-self/root$H/etc"}, cacheAttackFolder, "/etc", nil},
-	{"A4 /etc is a link to a descriptor", []string{"dir usr/lib/gpu", "link etc /dev/fd/3"}, cacheAttackFolder, "/etc", nil},
+	{"A4 /etc is a link to a descriptor", []string{"dir usr/lib/gpu", "link etc /dev/fd/$F"}, cacheAttackFolder, "/etc", nil},
 	{"A6 the drop-in is a link to a host file", []string{"dir usr/lib/gpu", "dir etc/ld.so.conf.d", "file etc/ld.so.conf include /etc/ld.so.conf.d/*.conf", "link etc/ld.so.conf.d/00-cdi-hook.conf $H/canary"}, cacheAttackFolder, "", []string{"etc/ld.so.conf.d/00-cdi-hook.conf"}},
 	{"A6 the drop-in is a dangling link", []string{"dir usr/lib/gpu", "dir etc/ld.so.conf.d", "link etc/ld.so.conf.d/00-cdi-hook.conf $H/new"}, cacheAttackFolder, "", []string{"etc/ld.so.conf.d/00-cdi-hook.conf"}},
 	{"A6 ld.so.conf.d is a link to the host's", []string{"dir usr/lib/gpu", "dir etc", "link etc/ld.so.conf.d $H/etc/ld.so.conf.d"}, cacheAttackFolder, "dangling", nil},
@@ -78,14 +79,26 @@ var attacks = []attack{
 	{"A38 a link that is right on the host only", []string{"dir usr/lib", "link usr/lib/p $H"}, oneLink("/usr/lib/p/l", "libcuda.so.1"), "dangling", nil},
 }
 
-func (a attack) stand(t *testing.T, walk bool) *stand {
+// stand makes the image; apart says that the hook is going to be a process of its own.
+func (a attack) stand(t *testing.T, walk, apart bool) *stand {
 	t.Helper()
 	s := newStand(t)
 	s.walk = walk
 	if err := os.Remove(filepath.Join(s.root, "etc")); err != nil {
 		t.Fatal(err)
 	}
-	s.plant(s.root, a.image...)
+	var err error
+	if s.leak, err = os.Open(filepath.Join(s.host, "etc")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.leak.Close() })
+	fd := int(s.leak.Fd())
+	if apart {
+		fd = 3 // as the first of its ExtraFiles
+	}
+	for _, line := range a.image {
+		s.plant(s.root, strings.ReplaceAll(line, "$F", strconv.Itoa(fd)))
+	}
 	a.want(&s.spec)
 	s.write()
 	return s
@@ -116,7 +129,8 @@ func TestAttacks(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
 			each(t, func(t *testing.T, walk bool) {
-				s := a.stand(t, walk)
+				s := a.stand(t, walk, false)
+				t.Chdir("/")
 				before := s.tree()
 				var first error
 				for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
@@ -152,11 +166,11 @@ func TestAttacksWithOpenat2Forbidden(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%v/%s", errno, a.name), func(t *testing.T) {
 				t.Parallel()
-				s := a.stand(t, false)
+				s := a.stand(t, false, true)
 				var first error
 				for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
 					cmd := hookCommand(t, append([]string{fmt.Sprintf("%d,%d,%d,%d", errno, unix.SYS_OPENAT2, unix.SYS_STATX, unix.SYS_CLOSE_RANGE)}, s.args(stage)...)...)
-					cmd.Args[0] = asFiltered
+					cmd.Args[0], cmd.ExtraFiles = asFiltered, []*os.File{s.leak}
 					out, err := cmd.CombinedOutput()
 					if err != nil && first == nil {
 						first = fmt.Errorf("%s", out)
@@ -242,7 +256,7 @@ func TestTakingBackFollowsNothing(t *testing.T) {
 }
 
 // A10: SONAMEs that are paths make no link and no entry.
-func TestHostileSONAMEs(t *testing.T) {
+func TestA10HostileSONAMEs(t *testing.T) {
 	each(t, func(t *testing.T, walk bool) {
 		s := newStand(t, "dir usr/lib/gpu", "dir pwn")
 		s.walk = walk

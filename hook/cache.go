@@ -1,16 +1,11 @@
 package hook
 
 import (
-	"errors"
-	"fmt"
 	"io/fs"
-	"path"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/ldcache"
-	"gpurig/hook/inroot"
 )
 
 // Limits of what is read of an image.
@@ -18,74 +13,6 @@ const (
 	maxNames = 20_000
 	maxConf  = 1 << 20
 )
-
-// writeCache makes the container's /etc/ld.so.cache of the folders of its own
-// configuration, the drop-in among them. A folder of ours that the configuration
-// does not reach comes first. SONAME links that are missing in ours are made, as
-// ldconfig does.
-func (w *work) writeCache(ours []string) error {
-	if err := w.next("read the libraries of the container"); err != nil {
-		return err
-	}
-	v := view{w}
-	folders, unreached, skipped := ldcache.Order(v, ours)
-	for _, s := range skipped {
-		w.note("loader configuration: left out %s", s)
-	}
-	if unreached > 0 {
-		w.note("%s does not include %s: a later ldconfig in the container loses the GPU's libraries until its next start", confFile, confDir)
-	}
-	built := ldcache.Build(v, folders)
-	made, err := w.sonameLinks(ldcache.Within(v, built.Links, ours))
-	if err != nil {
-		return err
-	}
-	if made { // a link that led nowhere may lead to a library by now
-		built = ldcache.Build(v, folders)
-	}
-	// What could not be read because we are to stop is not what the image has.
-	if err := w.next("write %s", cacheFile); err != nil {
-		return err
-	}
-	for _, s := range built.Skipped {
-		if slices.Contains(ours, s.Path) && !notExist(s.Err) {
-			return fmt.Errorf("library cache: %s", s) // what we came for would not be in it
-		}
-		w.note("library cache: left out %s", s)
-	}
-	if built.SkipsOmitted > 0 {
-		w.note("library cache: %d more left out", built.SkipsOmitted)
-	}
-	built.Cache.Generator = generator
-	return w.write(cacheFile, built.Cache.Marshal())
-}
-
-// sonameLinks makes the links in our folders that the cache relies on, and reports
-// whether there were any.
-func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
-	for _, l := range links {
-		w.surveyLink(path.Join(l.Real, l.Name), l.Target, true)
-	}
-	if err := w.saveIfAllowed(); err != nil {
-		return false, err
-	}
-	for _, l := range links {
-		p := path.Join(l.Real, l.Name)
-		if err := w.next("link %s", p); err != nil {
-			return false, err
-		}
-		_, err := w.root.Symlink(p, l.Target)
-		if errors.Is(err, inroot.ErrInTheWay) || errors.Is(err, inroot.ErrMount) {
-			w.note("SONAME link: %v", err)
-			continue
-		}
-		if err != nil {
-			return false, err
-		}
-		w.journal.settle(p, l.Target)
-	}
-	return len(links) > 0, nil
-}
 
 // view is the root as package ldcache reads it.
 type view struct{ w *work }

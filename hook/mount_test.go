@@ -203,12 +203,13 @@ func TestA4MagicLinksLeadNowhere(t *testing.T) {
 		}
 		t.Cleanup(func() { unix.Unmount(s.path("proc"), unix.MNT_DETACH) })
 		s.photo()
+		t.Chdir(s.host)
 		r, err := inroot.Open(s.root, inroot.Options{Walk: walk})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		for _, p := range []string{"/m/canary", "/proc/self/root" + s.host + "/canary", "/proc/1/root" + s.host + "/canary", "/c/attack_test.go", "/proc/self/exe"} {
+		for _, p := range []string{"/m/canary", "/proc/self/root" + s.host + "/canary", "/proc/1/root" + s.host + "/canary", "/c/canary", "/proc/self/exe"} {
 			if data, err := r.ReadFile(p, 1<<30); err == nil {
 				t.Errorf("%s was read: %d bytes", p, len(data))
 			}

@@ -23,6 +23,7 @@ type stand struct {
 	spec             hookspec.File
 	canon            string
 	walk             bool
+	leak             *os.File // of the host's, open in the hook
 }
 
 // newStand makes a root of the lines (see plant) and /etc. $H in a line is the

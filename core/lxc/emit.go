@@ -125,7 +125,7 @@ func (e *emitter) mounts(list []plan.Mount) {
 	for _, m := range all {
 		e.claim(m.real, m.Target)
 		options := slices.Clone(m.Options)
-		if strings.HasPrefix(m.real, "/dev/") {
+		if madeByLXC(m.real) {
 			kind := "create=file"
 			if m.Dir {
 				kind = "create=dir"
@@ -135,7 +135,7 @@ func (e *emitter) mounts(list []plan.Mount) {
 			e.config.Hook.MountPoints = append(e.config.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
 		}
 		for _, o := range m.Options {
-			if !slices.Contains(known, o) {
+			if !known(o) {
 				e.refuse(ReasonLine, m.Target, "mount option %s is none that a plan may have", cut(o))
 			}
 		}
@@ -149,10 +149,6 @@ func (e *emitter) mounts(list []plan.Mount) {
 		e.mount(e.opts.HostRoot+m.Source, m.real, options)
 	}
 }
-
-// known are the options that may be written. liblxc finds words of its own
-// inside other words, so nothing else leaves here (A25).
-var known = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
 
 // insideOf reports whether at lies below one of dirs: what is mounted there is
 // the host's, and nothing can be made in it.

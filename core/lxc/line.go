@@ -26,43 +26,7 @@ func (e *emitter) line(key, value string) {
 	}
 }
 
-// mount adds one mount entry. source and target are absolute; the target is
-// written relative to the root, as liblxc ignores an absolute one.
-func (e *emitter) mount(source, target string, options []string) {
-	rel := strings.TrimPrefix(target, "/")
-	opts := strings.Join(options, ",")
-	value := strings.Join([]string{escape(source), escape(rel), "none", opts, "0", "0"}, " ")
-	fields, err := readEntry(value)
-	want := [6]string{source, rel, "none", opts, "0", "0"}
-	switch {
-	case err != nil:
-		e.refuse(ReasonLine, target, "%v", err)
-	case fields != want:
-		e.refuse(ReasonLine, target, "mount entry %s would be read as %q", cut(value), fields)
-	case rel == "" || rel[0] == '/':
-		e.refuse(ReasonLine, target, "is not an absolute path with one slash at its start")
-	default:
-		e.line("lxc.mount.entry", value)
-	}
-}
-
 var errLong = fmt.Errorf("longer than %d bytes", maxLine)
-
-// writeLine returns "key = value", or why liblxc would read something else.
-func writeLine(key, value string) (string, error) {
-	if why := textProblem(key + value); why != "" {
-		return "", errors.New(why)
-	}
-	text := key + " = " + value
-	if len(text) > maxLine {
-		return "", errLong
-	}
-	k, v, ok := readLine(text)
-	if !ok || k != key || v != value {
-		return "", fmt.Errorf("liblxc would read key %q, value %s", k, cut(v))
-	}
-	return text, nil
-}
 
 // readLine reads a line of configuration as liblxc does (parse_line in its
 // confile.c): blanks around the line, key and value go, a comment or a line
@@ -151,15 +115,4 @@ func cut(s string) string {
 		s = s[:253] + "..."
 	}
 	return fmt.Sprintf("%+q", s)
-}
-
-// plain reports whether s can stand on a line that a shell reads (A24).
-func plain(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("/._-", rune(c)) {
-			return false
-		}
-	}
-	return s != ""
 }

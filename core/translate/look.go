@@ -2,7 +2,6 @@ package translate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -179,26 +178,6 @@ func (l *look) untrusted(p string) (string, error) {
 	}
 	l.safe[p] = bad
 	return bad, nil
-}
-
-// submount returns a mount point below the directory p; empty: none. A host
-// whose mounts cannot be read (a tree that is not the running machine's) has
-// none.
-func (l *look) submount(p string) (string, error) {
-	if !l.asked {
-		l.asked = true
-		data, err := l.root.ReadFile("/proc/self/mountinfo")
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("read /proc/self/mountinfo: %w", err)
-		}
-		l.mounts = mountPoints(string(data))
-	}
-	for _, m := range l.mounts {
-		if m != p && isBelow(m, p) {
-			return m, nil
-		}
-	}
-	return "", nil
 }
 
 // mountPoints returns the fifth field of each line, unescaped

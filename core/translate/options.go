@@ -55,7 +55,7 @@ func (p *part) mountOptions(edit string, m *specs.Mount) (mountOpts, bool) {
 		return mountOpts{}, false
 	}
 	for _, o := range m.Options {
-		if !p.opts.Policy.Option(o) {
+		if !p.known(o) {
 			p.refuse(edit, ReasonMountOpt, "", "option %s is not one of the list (rules \"option\")", quote(o))
 		}
 	}

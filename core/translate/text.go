@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // quote quotes input and keeps it short: an attacker chooses its length.
@@ -19,23 +18,6 @@ func quote(s string) string {
 }
 
 func sortedKeys[K ~string | ~uint32, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-// textProblem says what in s would end or rewrite a line of a configuration, or
-// deceive who reads it; empty: nothing.
-func textProblem(s string) string {
-	if !utf8.ValidString(s) {
-		return "is not UTF-8"
-	}
-	for _, r := range s {
-		if r < 0x20 || r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' {
-			return fmt.Sprintf("has the control character %U", r)
-		}
-		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\ufeff' {
-			return fmt.Sprintf("has %U, which hides or turns text", r)
-		}
-	}
-	return ""
-}
 
 // pathProblem says what is wrong with an absolute path; empty: nothing. It is
 // clean, not "/", and within the kernel's lengths.

@@ -300,7 +300,7 @@ func TestSweepTakesOnlyWhatAKilledRunLeft(t *testing.T) { // F1
 	})
 }
 
-func TestMountsAreNotWrittenThrough(t *testing.T) { // A5
+func TestA5MountsAreNotWrittenThrough(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount")
 	}
