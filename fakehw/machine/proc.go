@@ -26,11 +26,13 @@ func procFiles(h *live.Host) map[string]func() []byte {
 	}
 	out := map[string]func() []byte{}
 	for p, merge := range map[string]func(real, fake string) string{
-		"/proc/cmdline":              either,
-		"/proc/devices":              devices,
-		"/proc/misc":                 misc,
-		"/proc/modules":              modules,
-		"/proc/sys/kernel/arch":      either,
+		"/proc/cmdline": either,
+		"/proc/devices": devices,
+		"/proc/misc":    misc,
+		"/proc/modules": modules,
+		// A host whose kernel is older has none. It is the machine's that is seen
+		// then, and must not tell of another architecture.
+		"/proc/sys/kernel/arch":      func(_, _ string) string { return h.Model().Arch + "\n" },
 		"/proc/sys/kernel/osrelease": either,
 	} {
 		if _, err := os.Stat(p); err == nil {

@@ -11,8 +11,8 @@ import (
 	"gpurig/core/host"
 )
 
-// hosts are those that programs are shown.
-var hosts = []string{"dgx-a100", "a100-mig-2g-3g", "jetson-agx-orin", "igx-orin", "workstation"}
+// shown are the hosts that programs are shown.
+var shown = []string{"dgx-a100", "a100-mig-2g-3g", "jetson-agx-orin", "igx-orin", "workstation"}
 
 // functions are the PCI functions of a host that have to do with GPUs, by BDF.
 func functions(m host.Model) map[string]host.PCIFunction {
@@ -52,7 +52,7 @@ func size(n uint64) string {
 func TestLspciNamesEveryFunctionAndItsDriver(t *testing.T) {
 	requireProgram(t, "lspci", "pciutils")
 	compared := 0
-	for _, name := range hosts {
+	for _, name := range shown {
 		t.Run(name, func(t *testing.T) {
 			said := paragraphs(says(t, name, "lspci", "-D", "-nnk"))
 			for bdf, f := range functions(model(t, name)) {
@@ -108,7 +108,7 @@ var region = regexp.MustCompile(`Region (\d+): .*(\[size=\w+\])`)
 // capabilities that it can follow to their ends.
 func TestLspciFollowsTheConfigSpace(t *testing.T) {
 	requireProgram(t, "lspci", "pciutils")
-	for _, name := range hosts {
+	for _, name := range shown {
 		t.Run(name, func(t *testing.T) {
 			said := paragraphs(says(t, name, "lspci", "-D", "-vv"))
 			for bdf, f := range functions(model(t, name)) {
