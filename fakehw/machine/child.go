@@ -247,7 +247,8 @@ func start(s *setup) (*os.Process, int, error) {
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return nil, startCode(err), err
 	}
-	proc, err := os.StartProcess(p, s.Command, &os.ProcAttr{Env: s.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	attr := &os.ProcAttr{Env: s.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: &syscall.SysProcAttr{Foreground: s.Terminal}}
+	proc, err := os.StartProcess(p, s.Command, attr)
 	if err != nil {
 		return nil, startCode(err), err
 	}

@@ -190,6 +190,9 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	if err != nil {
 		return lost(err)
 	}
+	foreground, back := withTerminal(o)
+	defer back()
+	setup.Terminal = foreground
 	if err := p.w.send(message{Setup: setup}); err != nil {
 		return lost(err)
 	}

@@ -75,6 +75,8 @@ type Options struct {
 	// Serve are sockets below /run/gpurig, for every user, and what serves each:
 	// it closes the listener and returns when ctx ends.
 	Serve map[string]func(ctx context.Context, l net.Listener) error
+
+	shell bool // Command is a shell that nobody asked for by name
 }
 
 // Entered is what became of a command.

@@ -45,6 +45,7 @@ func enter(profile string, command []string) int {
 		if e, ok := errors.AsType[*machine.Error](err); ok && e.Hint != "" {
 			fmt.Fprintln(os.Stderr, "hint:", e.Hint)
 		}
+		return max(out.Exit, 1)
 	}
 	return out.Exit
 }

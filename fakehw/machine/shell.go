@@ -3,8 +3,11 @@ package machine
 import (
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/core/host"
 )
@@ -15,8 +18,8 @@ func withShell(o Options) Options {
 	if shell == "" {
 		shell = "/bin/sh"
 	}
-	prompt := "(" + o.Name + ") "
-	o.Command = []string{shell}
+	prompt := "(" + plain(o.Name) + ") "
+	o.Command, o.shell = []string{shell}, true
 	if filepath.Base(shell) == "bash" {
 		// The user's own settings, then the prompt, which they would set again.
 		rc := "[ -f ~/.bashrc ] && . ~/.bashrc\nPS1=" + quote(prompt) + "\"$PS1\"\n"
@@ -30,8 +33,34 @@ func withShell(o Options) Options {
 			env = append(env, v)
 		}
 	}
-	o.Env = append(env, "PS1="+prompt+"\\w \\$ ")
+	o.Env = append(env, "PS1="+prompt+"# ")
 	return o
+}
+
+// plain is a name without what a prompt would expand.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune("$`\\!%", r) {
+			return '_'
+		}
+		return r
+	}, name)
+}
+
+// withTerminal gives a shell the terminal, as a process group of its own: the one
+// that we are in has no number in its process namespace, and a shell could not
+// give the terminal back to it in the end. The result takes it back.
+func withTerminal(o Options) (foreground bool, back func()) {
+	fd := int(o.Stdin.Fd())
+	group, err := unix.IoctlGetInt(fd, unix.TIOCGPGRP)
+	if !o.shell || err != nil || group != unix.Getpgrp() {
+		return false, func() {}
+	}
+	return true, func() {
+		signal.Ignore(unix.SIGTTOU) // which is sent to whoever is not in the foreground
+		defer signal.Reset(unix.SIGTTOU)
+		_ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, group) // a terminal that is gone needs none
+	}
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

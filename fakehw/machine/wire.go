@@ -37,6 +37,7 @@ type setup struct {
 	Command  []string `json:"command"`
 	Env      []string `json:"env"`
 	Dir      string   `json:"dir"`
+	Terminal bool     `json:"terminal,omitempty"` // the command's process group gets the terminal on its stdin
 }
 
 // An annex is a real directory that is shown with further entries, none of which
