@@ -14,7 +14,6 @@ package live
 
 import (
 	"fmt"
-	"reflect"
 	"sync"
 
 	"gpurig/core/host"
@@ -36,9 +35,8 @@ type Host struct {
 	writing sync.Mutex // one change at a time, until everybody was told
 	mem     memory     // guarded by writing
 	mu      sync.Mutex // guards what follows
-	closed  *sync.Cond // on mu: a node was closed, or the host has changed
 	model   host.Model
-	version int // how often it has changed
+	news    chan struct{} // closed, and made anew, when a node is closed or the host changes
 	tree    *tree.Tree
 	open    map[string]int    // how often a node is open, by path
 	holders map[*Holders]bool // who else knows
@@ -53,11 +51,10 @@ type Event struct {
 
 // New returns the host that m describes.
 func New(m host.Model, opts Options) (*Host, error) {
-	h := &Host{build: opts.Build, model: m.Clone(), open: map[string]int{}}
+	h := &Host{build: opts.Build, model: m.Clone(), open: map[string]int{}, news: make(chan struct{})}
 	if h.build == nil {
 		h.build = fakehw.Build
 	}
-	h.closed = sync.NewCond(&h.mu)
 	h.mem = newMemory(h.model)
 	var err error
 	if h.tree, err = h.build(h.model); err != nil {
@@ -108,9 +105,6 @@ func (h *Host) change(f func(host.Model) (host.Model, error)) error {
 // become makes the host what model and memory say. The caller holds writing.
 func (h *Host) become(next host.Model, mem memory) error {
 	mem.learn(next)
-	if reflect.DeepEqual(next, h.model) && reflect.DeepEqual(mem, h.mem) {
-		return nil
-	}
 	t, err := h.build(next)
 	if err == nil {
 		err = mem.show(t, next)
@@ -122,14 +116,19 @@ func (h *Host) become(next host.Model, mem memory) error {
 	h.mu.Lock()
 	changes := h.tree.Become(t)
 	h.model = next.Clone()
-	h.version++
 	watches := h.watches
-	h.closed.Broadcast()
+	h.tell()
 	h.mu.Unlock()
 	for _, w := range watches {
 		w(Event{Model: next, Changes: changes})
 	}
 	return nil
+}
+
+// tell wakes the writes that wait. The caller holds mu.
+func (h *Host) tell() {
+	close(h.news)
+	h.news = make(chan struct{})
 }
 
 // Open notes that a program has opened the node at path, and Close that it
@@ -146,6 +145,6 @@ func (h *Host) Close(path string) {
 	defer h.mu.Unlock()
 	if h.open[path]--; h.open[path] <= 0 {
 		delete(h.open, path)
-		h.closed.Broadcast()
+		h.tell()
 	}
 }

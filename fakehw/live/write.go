@@ -2,8 +2,11 @@ package live
 
 import (
 	"path"
+	"reflect"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
@@ -34,60 +37,44 @@ func (h *Host) Write(path string, data []byte) syscall.Errno {
 // try writes once. If it has to wait, it waits, and wait says to try again.
 func (h *Host) try(path string, data []byte) (no syscall.Errno, wait bool) {
 	h.writing.Lock()
+	h.mu.Lock()
+	news := h.news
+	h.mu.Unlock()
 	w := &write{m: h.Model(), mem: h.mem.clone(), h: h}
 	no = w.store(path, data)
 	if !w.waiting {
 		defer h.writing.Unlock()
-		if no == 0 && h.become(w.m, w.mem) != nil {
+		same := no != 0 || reflect.DeepEqual(w.m, h.model) && reflect.DeepEqual(w.mem, h.mem)
+		if !same && h.become(w.m, w.mem) != nil {
 			return syscall.EIO, false // no such host can be: it is refused
 		}
 		return no, false
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.writing.Unlock()
-	for w.open(w.nodesOpen) && h.same(w) {
-		h.closed.Wait()
+	select {
+	case <-news:
+	case <-time.After(patience): // holders do not tell when they close
 	}
 	return 0, true
 }
 
-// same reports whether the host is still the one that w began with. The caller
-// holds mu.
-func (h *Host) same(w *write) bool { return h.version == w.version }
+// patience is how long a write that waits does so before it looks again.
+const patience = 50 * time.Millisecond
 
 // A write is one write while it is carried out.
 type write struct {
-	h         *Host
-	m         host.Model // what becomes of the host
-	mem       memory
-	version   int
-	waiting   bool     // it has to wait until these are closed
-	nodesOpen []string // paths of nodes
-}
-
-// open reports whether one of the nodes is open. The caller holds mu.
-func (w *write) open(nodes []string) bool {
-	for _, p := range nodes {
-		if w.h.open[p] > 0 {
-			return true
-		}
-	}
-	return false
+	h       *Host
+	m       host.Model // what becomes of the host
+	mem     memory
+	waiting bool // it has to wait until a node is closed
 }
 
 // inUse reports whether one of the nodes is open.
 func (w *write) inUse(nodes ...string) bool {
-	w.h.mu.Lock()
-	defer w.h.mu.Unlock()
-	if !w.open(nodes) {
-		return false
-	}
-	w.nodesOpen = nodes
-	return true
+	return slices.ContainsFunc(nodes, func(p string) bool { return w.h.held(p, 0) })
 }
 
-// wait has the write tried again when what inUse found is closed.
+// wait has the write tried again when what inUse found may be closed.
 func (w *write) wait() syscall.Errno {
 	w.waiting = true
 	return syscall.EBUSY
@@ -96,7 +83,6 @@ func (w *write) wait() syscall.Errno {
 // store finds the attribute at p and what writing to it does.
 func (w *write) store(p string, data []byte) syscall.Errno {
 	w.h.mu.Lock()
-	w.version = w.h.version
 	e, err := w.h.tree.Entry(p)
 	w.h.mu.Unlock()
 	switch {
