@@ -46,8 +46,13 @@ func (g *gpu) check(call string) nvml.Return {
 	if r := g.lib.check(call); r != nvml.SUCCESS {
 		return r
 	}
-	if r, ok := g.lib.opts.Fail[fmt.Sprintf("%s:%d", call, g.Index)]; ok {
-		return r
+	if len(g.lib.opts.Fail) == 0 {
+		return nvml.SUCCESS
+	}
+	for _, name := range []string{call, "*"} {
+		if r, ok := g.lib.opts.Fail[fmt.Sprintf("%s:%d", name, g.Index)]; ok {
+			return r
+		}
 	}
 	return nvml.SUCCESS
 }

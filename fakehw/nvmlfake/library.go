@@ -35,7 +35,8 @@ type Options struct {
 	// Fail makes calls return something else than they would. The key is a call
 	// of nvml.Interface, "Init" or "DeviceGetUUID", and may end in the NVML
 	// index of one GPU: "DeviceGetUUID:1". Methods of a handle count as the call
-	// that is the same: d.GetUUID() is DeviceGetUUID.
+	// that is the same: d.GetUUID() is DeviceGetUUID. "*:1" is every call about
+	// GPU 1, where no other key names the call.
 	Fail map[string]nvml.Return `json:"fail,omitempty"`
 	// OldMIGNames makes MIG UUIDs read "MIG-GPU-<uuid>/<gi>/<ci>", as drivers
 	// before 470 write them.
@@ -56,7 +57,7 @@ func (o Options) Validate() error {
 	var errs []error
 	for key := range o.Fail {
 		call, index, has := strings.Cut(key, ":")
-		if _, known := slices.BinarySearch(calls, call); !known {
+		if !IsCall(call) && !(call == "*" && has) {
 			errs = append(errs, fmt.Errorf("NVML fault %q: %w", key, ErrUnknownCall))
 		} else if _, err := strconv.ParseUint(index, 10, 31); has && err != nil {
 			errs = append(errs, fmt.Errorf("NVML fault %q: want an NVML index after the colon", key))
@@ -64,6 +65,12 @@ func (o Options) Validate() error {
 	}
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
+}
+
+// IsCall reports whether nvml.Interface has a call of this name, "DeviceGetUUID".
+func IsCall(name string) bool {
+	_, known := slices.BinarySearch(calls, name)
+	return known
 }
 
 // A Library is one loaded NVML. It may be used by several goroutines.

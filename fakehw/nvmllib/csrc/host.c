@@ -6,7 +6,7 @@
  *   gpurig-nvml 1                      first line: form and its version
  *   init CODE                          what nvmlInit returns
  *   driver TEXT  nvml TEXT  cuda N     versions
- *   fail CALL[:INDEX] CODE             CALL without "nvml"; INDEX of a GPU
+ *   fail CALL[:INDEX] CODE             CALL without "nvml", *: any; INDEX of a GPU
  *   gpu INDEX                          from 0, in order; then, of this GPU:
  *     uuid name serial vbios TEXT      what is absent is not supported
  *     minor brand arch persistence fabric maxmig N
