@@ -20,7 +20,7 @@ import (
 // apply carries out one change: on the model where the model knows such a
 // thing, else on the files made of it.
 func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, error) {
-	model, err := applyModel(m.model, c)
+	model, err := applyModel(m.sound, c)
 	if err != nil {
 		return host.Model{}, nil, err
 	}

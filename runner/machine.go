@@ -13,6 +13,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
@@ -23,9 +24,11 @@ import (
 // another machine. Machines are shared by all scenarios that reach the same
 // state, and so are their trees and Specs, which are only read.
 type machine struct {
-	id    string // names the state: equal ids, equal machines
-	model host.Model
-	files []specgen.FileChange
+	id     string     // names the state: equal ids, equal machines
+	sound  host.Model // without the faults: what changes are made to
+	faults fault.List
+	model  host.Model // what there is, under the faults
+	files  []specgen.FileChange
 	// recording is the text of the recorded host that this is, or was before it
 	// changed; empty: the files are made of the model.
 	recording string
@@ -47,8 +50,14 @@ type onDisk struct {
 	problems []cdi.Problem
 }
 
-func newMachine(id string, model host.Model, recording string, files []specgen.FileChange) *machine {
-	m := &machine{id: id, model: model, recording: recording, files: files}
+// newMachine makes a machine of the host without faults. The error is a
+// *fault.Error: such a host cannot have them.
+func newMachine(id string, sound host.Model, recording string, files []specgen.FileChange, faults fault.List) (*machine, error) {
+	broken, err := fault.Break(sound, faults)
+	if err != nil {
+		return nil, err
+	}
+	m := &machine{id: id, sound: sound, faults: faults, model: broken.Model, recording: recording, files: files}
 	m.sum = sync.OnceValue(func() string { return digest(m.request()) })
 	m.tree = sync.OnceValues(func() (built, error) {
 		t, err := m.request().Tree()
@@ -65,12 +74,12 @@ func newMachine(id string, model host.Model, recording string, files []specgen.F
 		sources, problems := cdi.ReadDirs(t.tree, cdi.DefaultDirs())
 		return onDisk{sources, problems}, nil
 	})
-	return m
+	return m, nil
 }
 
 // request is what the machine's files and Specs are made of.
 func (m *machine) request() specgen.Request {
-	return specgen.Request{Model: m.model, Recording: m.recording, Changes: m.files}
+	return specgen.Request{Model: m.sound, Recording: m.recording, Changes: m.files, Faults: m.faults}
 }
 
 // host returns the machine as targets see it.
@@ -170,7 +179,13 @@ func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, erro
 				return nil, fmt.Errorf("host %s: %w", s.Host, err)
 			}
 		}
-		return newMachine(id, model, recording, nil), nil
+		var faults fault.List
+		if f, ok := p.hosts.(FaultSource); ok {
+			if faults, err = f.Faults(s.Host, s.File); err != nil {
+				return nil, fmt.Errorf("host %s: %w", s.Host, err)
+			}
+		}
+		return newMachine(id, model, recording, nil, faults)
 	})
 	if err == nil && s.Driver != "" {
 		m, err = p.change(ctx, m, scenarios.Change{Driver: s.Driver})
@@ -183,7 +198,30 @@ func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, erro
 			m, err = p.change(ctx, m, c)
 		}
 	}
+	for _, text := range s.Faults {
+		if err == nil {
+			m, err = p.fault(ctx, m, text, false)
+		}
+	}
 	return m, err
+}
+
+// fault returns the machine with one fault more, or without one that it has.
+func (p *park) fault(ctx context.Context, m *machine, text string, heal bool) (*machine, error) {
+	f, err := fault.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	change := m.faults.With
+	if heal {
+		change = m.faults.Without
+	}
+	faults, err := change(f)
+	if err != nil {
+		return nil, err
+	}
+	step := fmt.Sprintf("faults %q", faults.Texts())
+	return p.next(ctx, m, step, func() (host.Model, []specgen.FileChange, error) { return m.sound, m.files, nil }, faults)
 }
 
 func isFile(name string) bool {
@@ -196,18 +234,18 @@ func (p *park) change(ctx context.Context, m *machine, c scenarios.Change) (*mac
 	if err != nil {
 		return nil, fmt.Errorf("change: %w", err)
 	}
-	return p.next(ctx, m, string(data), func() (host.Model, []specgen.FileChange, error) { return apply(m, c) })
+	return p.next(ctx, m, string(data), func() (host.Model, []specgen.FileChange, error) { return apply(m, c) }, m.faults)
 }
 
 // reboot returns the machine after a reboot: lazily made nodes are gone, and so
-// is what was changed below /run.
+// is what was changed below /run. Faults stay until they are healed.
 func (p *park) reboot(ctx context.Context, m *machine) (*machine, error) {
 	return p.next(ctx, m, "reboot", func() (host.Model, []specgen.FileChange, error) {
-		return rebooted(m.model), outliveReboot(m.files), nil
-	})
+		return rebooted(m.sound), outliveReboot(m.files), nil
+	}, m.faults)
 }
 
-func (p *park) next(ctx context.Context, m *machine, step string, do func() (host.Model, []specgen.FileChange, error)) (*machine, error) {
+func (p *park) next(ctx context.Context, m *machine, step string, do func() (host.Model, []specgen.FileChange, error), faults fault.List) (*machine, error) {
 	sum := sha256.Sum256([]byte(m.id + "\n" + step))
 	id := hex.EncodeToString(sum[:])
 	return p.all.get(ctx, id, func() (*machine, error) {
@@ -215,6 +253,6 @@ func (p *park) next(ctx context.Context, m *machine, step string, do func() (hos
 		if err != nil {
 			return nil, err
 		}
-		return newMachine(id, model, m.recording, files), nil
+		return newMachine(id, model, m.recording, files, faults)
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
@@ -45,6 +46,12 @@ type RecordingSource interface {
 	Recording(name, scenarioFile string) (string, error)
 }
 
+// A FaultSource is a HostSource whose hosts can be broken.
+type FaultSource interface {
+	// Faults returns what lies over the host that Host returns.
+	Faults(name, scenarioFile string) (fault.List, error)
+}
+
 // Options adjust a run. Targets, Specs and Hosts are required.
 type Options struct {
 	Targets []target.Target
@@ -52,6 +59,7 @@ type Options struct {
 	Hosts   HostSource
 	Jobs    int           // scenarios at a time; zero: one for each processor
 	Shard   Shard         // zero: everything
+	Faults  fault.List    // over every host, beside the scenario's own; a host that cannot have them skips
 	Timeout time.Duration // of one scenario on one target; zero: two minutes
 	// Result is called with each result as it comes, from one goroutine at a
 	// time; nil: only the report has them.

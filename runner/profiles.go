@@ -6,6 +6,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/fakehw/capture"
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 )
 
@@ -28,6 +29,15 @@ func (p Profiles) Host(name, scenarioFile string) (host.Model, error) {
 		return host.Model{}, err
 	}
 	return x.Model()
+}
+
+// Faults is part of FaultSource.
+func (p Profiles) Faults(name, scenarioFile string) (fault.List, error) {
+	if p.recordingOf(name, scenarioFile) != "" {
+		return nil, nil
+	}
+	x, err := profiles.Load(beside(name, scenarioFile))
+	return x.Faults, err
 }
 
 // Recording is part of RecordingSource.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner/observe"
 	"gpurig/runner/specgen"
@@ -126,7 +128,7 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	began := time.Now()
 	p := played{trace: &Trace{Variant: *v, Target: t.Name()}}
 	p.result = reports.Result{
-		Scenario: v.Name, Title: v.Title, Variant: v.Map(), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
+		Scenario: v.Name, Title: v.Title, Variant: withFaults(v.Map(), r.opts.Faults), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
 	}
 	err := error(nil)
 	if len(v.Targets) > 0 && !slices.Contains(v.Targets, t.Name()) {
@@ -152,6 +154,20 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	settle(&p.result, err)
 	p.result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	return p
+}
+
+// withFaults adds the faults of a run to what makes a result another one: on a
+// broken host a scenario is not the one that passed on the sound host.
+func withFaults(choices map[string]string, faults fault.List) map[string]string {
+	if len(faults) == 0 {
+		return choices
+	}
+	out := maps.Clone(choices)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out["faults"] = strings.Join(faults.Texts(), " ")
+	return out
 }
 
 // settle gives a result its verdict. Findings of a scenario that could not be

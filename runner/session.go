@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpurig/core/plan"
+	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
@@ -67,6 +68,14 @@ func (s *session) run(ctx context.Context) (err error) {
 	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
 		return err
 	}
+	for _, f := range s.opts.Faults {
+		if s.machine, err = s.park.fault(ctx, s.machine, f.String(), false); err != nil {
+			if cannot, ok := errors.AsType[*fault.Error](err); ok {
+				return &skipError{"its host cannot have the fault: " + cannot.Error()}
+			}
+			return err
+		}
+	}
 	s.traceHost("0: the host")
 	if err := s.create(ctx); err != nil {
 		return err
@@ -117,6 +126,10 @@ func stepName(st *scenarios.Step) string {
 		return "reboot"
 	case st.Crash:
 		return "crash"
+	case st.Fault != "":
+		return "fault " + st.Fault
+	case st.Heal != "":
+		return "heal " + st.Heal
 	}
 	return "change the host"
 }

@@ -3,6 +3,7 @@ package runner_test
 import (
 	"testing"
 
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
@@ -22,7 +23,7 @@ func shipped(t *testing.T) []scenarios.Variant {
 
 // words are what scenarios may name.
 func words() scenarios.Options {
-	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
+	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check}
 	for _, m := range runner.AllReasons() {
 		out.Reasons = append(out.Reasons, string(m.Reason))
 	}

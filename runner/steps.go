@@ -33,6 +33,10 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.reboot(ctx, target.Container.Crash)
 	case st.Change != nil:
 		return s.become(s.park.change(ctx, s.machine, *st.Change))
+	case st.Fault != "":
+		return s.become(s.park.fault(ctx, s.machine, st.Fault, false))
+	case st.Heal != "":
+		return s.become(s.park.fault(ctx, s.machine, st.Heal, true))
 	}
 	return errors.New("nothing to do") // the loader lets no such step through
 }

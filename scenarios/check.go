@@ -55,6 +55,12 @@ func check(d *decoder, s *Scenario, opts Options) {
 	for i := range s.Changes {
 		c.change(&s.Changes[i], root.at("changes").item(i))
 	}
+	for i, f := range s.Faults {
+		if f == "" {
+			c.at(root.at("faults").item(i), "Leave the entry out.", "an empty fault")
+		}
+		c.fault(f, root.at("faults").item(i))
+	}
 	c.containers(root)
 	c.steps(root)
 	c.expectations(root)
@@ -223,8 +229,20 @@ func (c *checker) step(st *Step, w where) {
 	if st.Change != nil {
 		c.change(st.Change, w.at("change"))
 	}
+	c.fault(st.Fault, w.at("fault"))
+	c.fault(st.Heal, w.at("heal"))
 	for _, name := range slices.Sorted(maps.Keys(st.Expect)) {
 		c.expect(name, st.Expect[name], w.at("expect").at(name))
+	}
+}
+
+// fault reports text that names no fault.
+func (c *checker) fault(text string, w where) {
+	if text == "" || c.opts.Fault == nil {
+		return
+	}
+	if err := c.opts.Fault(text); err != nil {
+		c.at(w, "", "%v", err)
 	}
 }
 

@@ -23,6 +23,8 @@ type Options struct {
 	Hosts   []string // host profiles
 	Images  []string // container images
 	Reasons []string // reasons of refusals, warnings and notes
+	// Fault says what is wrong with the text of a fault; nil: nothing is checked.
+	Fault func(text string) error
 }
 
 // Load reads the scenarios at paths: files, or folders with all that is in

@@ -15,6 +15,7 @@ type Scenario struct {
 	Host       string               `yaml:"host" json:"host"`                           // profile name, or a path to a profile or capture file
 	Driver     string               `yaml:"driver,omitempty" json:"driver,omitempty"`   // driver version or branch in place of the profile's: "550"
 	Changes    []Change             `yaml:"changes,omitempty" json:"changes,omitempty"` // to the host, before the first step
+	Faults     []string             `yaml:"faults,omitempty" json:"faults,omitempty"`   // what is broken on the host, before the first step: "off-bus:0"
 	Specs      map[string]string    `yaml:"specs,omitempty" json:"specs,omitempty"`     // CDI Spec files put on the host, by absolute path: "/etc/cdi/vendor.yaml"
 	Labels     []string             `yaml:"labels,omitempty" json:"labels,omitempty"`
 	Bug        string               `yaml:"bug,omitempty" json:"bug,omitempty"`         // the reported bug that it keeps fixed: "usrmerge-self-link"
@@ -107,6 +108,8 @@ type Step struct {
 	Reboot  bool              `yaml:"reboot,omitempty" json:"reboot,omitempty"` // the host: containers down, /run and lazily made nodes gone
 	Crash   bool              `yaml:"crash,omitempty" json:"crash,omitempty"`   // power loss: as reboot, but no clean-up of containers ran
 	Change  *Change           `yaml:"change,omitempty" json:"change,omitempty"` // to the host, while it runs
+	Fault   string            `yaml:"fault,omitempty" json:"fault,omitempty"`   // something breaks on the host: "off-bus:0"
+	Heal    string            `yaml:"heal,omitempty" json:"heal,omitempty"`     // and is well again
 	Expect  map[string]Expect `yaml:"expect,omitempty" json:"expect,omitempty"` // judged here
 }
 

@@ -3,7 +3,10 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
 	"gpurig/fakehw"
@@ -20,35 +23,56 @@ func impossible(format string, args ...any) error {
 
 // A Broken is a host under faults.
 type Broken struct {
-	Model host.Model       // what fakehw.Build makes the files of
-	NVML  nvmlfake.Options // what the management library answers
-	// edits are what the model does not tell, done to the files.
-	edits []func(*tree.Tree) error
+	Model host.Model // what fakehw.Build makes the files of
 
 	healthy host.Model
+	edits   []func(*tree.Tree) error // what the model does not tell, done to the files
+	// What NVML answers otherwise than such a host's: codes by call, GPUs whose
+	// persistence mode stays on.
+	codes      map[string]nvml.Return
+	persistent []int
 }
 
-// Break returns the host m, whose NVML differs from it by opts, under faults.
-// Neither is changed. The error is an *Error that names the first fault which
-// such a host cannot have, or cannot have beside the others.
-func Break(m host.Model, opts nvmlfake.Options, faults List) (Broken, error) {
-	b := Broken{Model: m, NVML: opts, healthy: m}
+// Break returns the host m under faults; m is not changed. The error is an
+// *Error that names the first fault which such a host cannot have, or cannot have
+// beside the others.
+func Break(m host.Model, faults List) (Broken, error) {
+	b := Broken{Model: m, healthy: m}
 	for i, f := range faults {
-		if err := kinds[rank(f.kind)].break_(&b, f); err != nil {
-			return Broken{}, because(m, opts, faults[:i], f, err)
+		if err := kinds[rank(f.kind)].act(&b, f); err != nil {
+			return Broken{}, because(m, faults[:i], f, err)
 		}
 	}
 	return b, nil
 }
 
+// NVML returns opts, which is about the GPUs of b.Model, with what the faults
+// make of the library.
+func (b Broken) NVML(opts nvmlfake.Options) nvmlfake.Options {
+	if len(b.codes) > 0 {
+		fail := maps.Clone(b.codes)
+		maps.Copy(fail, opts.Fail)
+		opts.Fail = fail
+	}
+	if len(b.persistent) > 0 {
+		set := map[int]bool{}
+		for _, i := range b.persistent {
+			set[i] = true
+		}
+		maps.Copy(set, opts.Persistence)
+		opts.Persistence = set
+	}
+	return opts
+}
+
 // because says why f cannot be: for itself, or since others are there.
-func because(m host.Model, opts nvmlfake.Options, before List, f Fault, err error) error {
+func because(m host.Model, before List, f Fault, err error) error {
 	var e *fakehw.ChangeError
 	if errors.As(err, &e) { // it names the change, which is the fault
 		err = e.Err
 	}
-	alone := Broken{Model: m, NVML: opts, healthy: m}
-	if kinds[rank(f.kind)].break_(&alone, f) != nil {
+	alone := Broken{Model: m, healthy: m}
+	if kinds[rank(f.kind)].act(&alone, f) != nil {
 		return &Error{Fault: f, Err: err, Hint: "gpurig host show tells what the host has."}
 	}
 	why := strings.TrimPrefix(err.Error(), ErrImpossible.Error()+": ")

@@ -93,7 +93,7 @@ func TestOneSurface(t *testing.T) {
 			}
 			faults := list(t, tc.fault)
 			tried[faults[0].Kind()] = true
-			b, err := fault.Break(m, nvmlfake.Options{}, faults)
+			b, err := fault.Break(m, faults)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestOneSurface(t *testing.T) {
 			if (len(changes) > 0) != (len(tc.reach.paths) > 0) {
 				t.Errorf("%d changes of files, reach %v", len(changes), tc.reach.paths)
 			}
-			says, said := nvmllib.StateWith(b.Model, b.NVML), nvmllib.StateWith(m, nvmlfake.Options{})
+			says, said := nvmllib.StateWith(b.Model, b.NVML(nvmlfake.Options{})), nvmllib.StateWith(m, nvmlfake.Options{})
 			if differs := string(says) != string(said); differs != tc.reach.nvml {
 				t.Errorf("NVML differs: %v, want %v\n%s", differs, tc.reach.nvml, cmp.Diff(string(said), string(says)))
 			}
@@ -121,7 +121,7 @@ func TestOneSurface(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err = fault.Break(m, nvmlfake.Options{}, healed)
+			b, err = fault.Break(m, healed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestOneSurface(t *testing.T) {
 			if again.Sum() != before.Sum() {
 				t.Errorf("healed, %d files differ", len(before.Become(again)))
 			}
-			if string(nvmllib.StateWith(b.Model, b.NVML)) != string(said) {
+			if string(nvmllib.StateWith(b.Model, b.NVML(nvmlfake.Options{}))) != string(said) {
 				t.Error("healed, NVML differs")
 			}
 		})
@@ -154,8 +154,8 @@ func touches(prefix, p string) bool {
 // says the host is. A lost GPU, and a library that fails, tell less.
 func discovered(t *testing.T, b fault.Broken, files *tree.Tree) {
 	t.Helper()
-	lib := nvmlfake.New(b.Model, b.NVML)
-	if lib.Init() != nvml.SUCCESS || len(b.NVML.Fail) > 0 {
+	lib := nvmlfake.New(b.Model, b.NVML(nvmlfake.Options{}))
+	if lib.Init() != nvml.SUCCESS || len(b.NVML(nvmlfake.Options{}).Fail) > 0 {
 		return
 	}
 	got, err := host.Discover(files, nvidia.NVML(lib))
@@ -170,11 +170,11 @@ func discovered(t *testing.T, b fault.Broken, files *tree.Tree) {
 // A GPU that fell off the bus fails every question about it, and no other does.
 func TestOffTheBus(t *testing.T) {
 	m := model(t, "dgx-a100")
-	b, err := fault.Break(m, nvmlfake.Options{}, list(t, "off-bus:1"))
+	b, err := fault.Break(m, list(t, "off-bus:1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	lib := nvmlfake.New(b.Model, b.NVML)
+	lib := nvmlfake.New(b.Model, b.NVML(nvmlfake.Options{}))
 	if r := lib.Init(); r != nvml.SUCCESS {
 		t.Fatalf("Init: %v", r)
 	}
@@ -203,7 +203,7 @@ func TestOffTheBus(t *testing.T) {
 // Half an upgrade has both versions, the compute libraries new.
 func TestHalfUpgrade(t *testing.T) {
 	m := model(t, "t4-server")
-	b, err := fault.Break(m, nvmlfake.Options{}, list(t, "half-upgrade:570"))
+	b, err := fault.Break(m, list(t, "half-upgrade:570"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestHalfUpgrade(t *testing.T) {
 			t.Errorf("%s is %s, %v; want version %s", lib, real, err, version)
 		}
 	}
-	if r := nvmlfake.New(b.Model, b.NVML).Init(); r != nvml.ERROR_LIB_RM_VERSION_MISMATCH {
+	if r := nvmlfake.New(b.Model, b.NVML(nvmlfake.Options{})).Init(); r != nvml.ERROR_LIB_RM_VERSION_MISMATCH {
 		t.Errorf("Init = %v", r)
 	}
 }
@@ -228,12 +228,12 @@ func TestHalfUpgrade(t *testing.T) {
 // Faults are named by what the healthy host has, whatever else is broken.
 func TestTogether(t *testing.T) {
 	m := model(t, "dgx-a100")
-	b, err := fault.Break(m, nvmlfake.Options{}, list(t, "off-bus:5", "no-driver:2", "no-uvm", "nvml:DeviceGetUUID:7=UNKNOWN"))
+	b, err := fault.Break(m, list(t, "off-bus:5", "no-driver:2", "no-uvm", "nvml:DeviceGetUUID:7=UNKNOWN"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := map[string]nvml.Return{"*:4": nvml.ERROR_GPU_IS_LOST, "DeviceGetUUID:6": nvml.ERROR_UNKNOWN}
-	if diff := cmp.Diff(want, b.NVML.Fail); diff != "" {
+	if diff := cmp.Diff(want, b.NVML(nvmlfake.Options{}).Fail); diff != "" {
 		t.Error(diff)
 	}
 	one, two := list(t, "no-uvm", "off-bus:5"), list(t, "off-bus:5", "no-uvm")
@@ -273,7 +273,7 @@ func TestRefused(t *testing.T) {
 		t.Run(strings.ReplaceAll(strings.Join(tc.faults, " "), "/", "."), func(t *testing.T) {
 			l, err := fault.ParseList(tc.faults)
 			if err == nil {
-				_, err = fault.Break(model(t, tc.host), nvmlfake.Options{}, l)
+				_, err = fault.Break(model(t, tc.host), l)
 			}
 			e, ok := errors.AsType[*fault.Error](err)
 			if !ok || !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) || e.Hint == "" || strings.Contains(err.Error(), "\n") {

@@ -14,8 +14,8 @@ type Kind struct {
 // libraries are comes before what is missing of it.
 var kinds = []struct {
 	Kind
-	parse  func(f *Fault, args string) error
-	break_ func(b *Broken, f Fault) error
+	parse func(f *Fault, args string) error
+	act   func(b *Broken, f Fault) error
 }{
 	{Kind{"no-driver", "no-driver[:GPU]", "no-driver:1",
 		"The GPU is on the PCI bus and no driver has it; without a GPU, NVIDIA's driver is not loaded at all.",

@@ -2,7 +2,6 @@ package fault
 
 import (
 	"cmp"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -56,16 +55,12 @@ func breakPersistenced(b *Broken, _ Fault) error {
 	}
 	m := b.Model.Clone()
 	m.Userspace.Persist = false
-	set := maps.Clone(b.NVML.Persistence)
-	if set == nil {
-		set = map[int]bool{}
-	}
 	for _, g := range m.NVIDIAGPUs() {
-		if _, has := set[g.Index]; !has && g.PCI != nil {
-			set[g.Index] = true
+		if g.PCI != nil {
+			b.persistent = append(b.persistent, g.Index)
 		}
 	}
-	b.Model, b.NVML.Persistence = m, set
+	b.Model = m
 	return nil
 }
 

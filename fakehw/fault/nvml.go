@@ -100,9 +100,8 @@ func breakNVML(b *Broken, f Fault) error {
 func (b *Broken) start() nvml.Return { return nvmlfake.New(b.Model, nvmlfake.Options{}).Init() }
 
 func (b *Broken) fail(call string, code nvml.Return) {
-	b.NVML.Fail = maps.Clone(b.NVML.Fail)
-	if b.NVML.Fail == nil {
-		b.NVML.Fail = map[string]nvml.Return{}
+	if b.codes == nil {
+		b.codes = map[string]nvml.Return{}
 	}
-	b.NVML.Fail[call] = code
+	b.codes[call] = code
 }

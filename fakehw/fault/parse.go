@@ -50,6 +50,15 @@ func Parse(text string) (Fault, error) {
 	return f, nil
 }
 
+// Check says what is wrong with the text of a fault, what to do included.
+func Check(text string) error {
+	_, err := Parse(text)
+	if e, ok := errors.AsType[*Error](err); ok {
+		return fmt.Errorf("%w. %s", e, e.Hint)
+	}
+	return nil
+}
+
 func nothing(_ *Fault, args string) error {
 	if args != "" {
 		return fmt.Errorf("it takes no argument, not %q", args)

@@ -60,6 +60,9 @@ func lookups(t *testing.T, lib nvml.Interface) []caller[nvml.Interface] {
 	n, r := lib.DeviceGetCount()
 	for i := range n {
 		d, r := lib.DeviceGetHandleByIndex(i)
+		if r == nvml.ERROR_GPU_IS_LOST {
+			continue
+		}
 		if r != nvml.SUCCESS {
 			t.Fatalf("DeviceGetHandleByIndex(%d) = %d", i, r)
 		}

@@ -93,6 +93,8 @@ func TestAnswersLikeNvmlfakeWithOptions(t *testing.T) {
 		{"a mode that changes with the next reset", nvmlfake.Options{PendingMIG: []int{0}}},
 		{"one call fails", nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetUUID": nvml.ERROR_UNKNOWN}}},
 		{"one call fails on one GPU", nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetName:0": nvml.ERROR_GPU_IS_LOST}}},
+		{"every call fails on one GPU", nvmlfake.Options{Fail: map[string]nvml.Return{"*:0": nvml.ERROR_GPU_IS_LOST}}},
+		{"every call fails on one GPU, one in its own way", nvmlfake.Options{Fail: map[string]nvml.Return{"*:0": nvml.ERROR_GPU_IS_LOST, "DeviceGetUUID:0": nvml.ERROR_TIMEOUT}}},
 		{"the second form of a call does not have the fault of the first", nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetMemoryInfo": nvml.ERROR_UNKNOWN}}},
 		{"what is not modelled fails too", nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetTemperature": nvml.ERROR_NO_PERMISSION}}},
 		{"the library does not start", nvmlfake.Options{Fail: map[string]nvml.Return{"Init": nvml.ERROR_DRIVER_NOT_LOADED}}},

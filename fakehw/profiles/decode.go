@@ -11,6 +11,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/pci"
+	"gpurig/fakehw/fault"
 )
 
 // read fills p from the top of a document.
@@ -31,6 +32,27 @@ func (p *Profile) read(r *reader, n ast.Node) {
 		"majors":        func(at string, n ast.Node) { p.readMajors(r, at, n) },
 		"nodes":         func(at string, n ast.Node) { p.readNodes(r, at, n) },
 		"without":       func(at string, n ast.Node) { p.Without = r.paths(at, n, "/dev/") },
+		"faults":        func(at string, n ast.Node) { p.readFaults(r, at, n) },
+	})
+}
+
+func (p *Profile) readFaults(r *reader, at string, n ast.Node) {
+	r.list(at, n, maxFaults, func(at string, n ast.Node) {
+		text := r.text(at, n)
+		if text == "" {
+			return
+		}
+		f, err := fault.Parse(text)
+		if err == nil {
+			if with, clash := p.Faults.With(f); clash == nil {
+				p.Faults = with
+			} else {
+				err = clash
+			}
+		}
+		if err != nil {
+			r.fail(n, at, "%v", err)
+		}
 	})
 }
 

@@ -19,6 +19,7 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/pci"
 	"gpurig/fakehw"
+	"gpurig/fakehw/fault"
 )
 
 //go:embed data/*.yaml
@@ -37,6 +38,7 @@ const (
 	maxIMEX    = 2048
 	maxRDMA    = 32 // IB_UVERBS_MAX_DEVICES of the fixed major
 	maxEntries = 1024
+	maxFaults  = 64
 )
 
 // A Profile is one profile file, checked but not expanded.
@@ -57,7 +59,8 @@ type Profile struct {
 	Tegra       *Tegra
 	Majors      map[string]uint32
 	Nodes       []device.Node
-	Without     []string // nodes that are not there
+	Without     []string   // nodes that are not there
+	Faults      fault.List // what is broken; Model is the host without them
 
 	places map[string]place
 }
@@ -184,7 +187,13 @@ func Parse(file string, data []byte) (Profile, error) {
 		p.check(r)
 	}
 	if len(r.problems) == 0 {
-		if _, err := p.expand(r.failAt); err != nil && len(r.problems) == 0 {
+		m, err := p.expand(r.failAt)
+		if err == nil && len(r.problems) == 0 {
+			if _, err = fault.Break(m, p.Faults); err != nil {
+				r.failAt("faults", err)
+			}
+		}
+		if err != nil && len(r.problems) == 0 {
 			r.failAt("", err)
 		}
 	}

@@ -27,6 +27,7 @@ func newCDI(s Streams) *cobra.Command {
 
 func newCDIGenerate(s Streams) *cobra.Command {
 	var hostName, format string
+	var faults []string
 	var quiet bool
 	var o nvidia.Options
 	cmd := &cobra.Command{
@@ -43,7 +44,7 @@ a node that makes them what they are is not there.`,
 			if f != cdi.JSON && f != cdi.YAML {
 				return fmt.Errorf("--format %q: want json or yaml", format)
 			}
-			m, closeIt, err := openMachine(hostName)
+			m, closeIt, err := openMachine(hostName, faults...)
 			if err != nil {
 				return err
 			}
@@ -77,6 +78,7 @@ a node that makes them what they are is not there.`,
 	fl.StringVar(&o.Vendor, "vendor", "", "vendor of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "class of the Spec's kind")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
+	addFaults(cmd, &faults)
 	return cmd
 }
 

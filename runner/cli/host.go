@@ -25,7 +25,7 @@ func newHost(s Streams) *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s), newHostDiff(s))
-	cmd.AddCommand(newHostEnter(s))
+	cmd.AddCommand(newHostEnter(s), newHostFault(s))
 	return cmd
 }
 
@@ -116,29 +116,34 @@ func loadHost(name string) (profiles.Profile, host.Model, error) {
 
 func newHostShow(s Streams) *cobra.Command {
 	var out output
+	var faults []string
 	cmd := &cobra.Command{
 		Use:     "show HOST",
 		Short:   "Show what a fake host has",
 		Example: "  gpurig host show jetson-agx-orin --output json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			h, err := openHost(args[0])
+			h, err := openHost(args[0], faults...)
 			if err != nil {
 				return err
 			}
-			return out.print(s.Out, h.request.Model, func(w io.Writer) error { return showHost(w, h) })
+			return out.print(s.Out, h.model, func(w io.Writer) error { return showHost(w, h) })
 		},
 	}
 	addOutput(cmd, &out)
+	addFaults(cmd, &faults)
 	return cmd
 }
 
 func showHost(w io.Writer, h fakeHost) error {
-	m := h.request.Model
+	m := h.model
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	row := func(k, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
 	row("host", "%s", h.name)
 	row("is", "%s", h.description)
+	for _, f := range h.request.Faults {
+		row("fault", "%s", f)
+	}
 	row("system", "%s %s, Linux %s, %s", m.OS.ID, m.OS.VersionID, m.Kernel, m.Arch)
 	if m.Driver != nil {
 		row("driver", "NVIDIA %s, CUDA %s, modules %s", m.Driver.Version, dashText(m.Driver.CUDA), strings.Join(m.Driver.Modules, " "))
@@ -201,6 +206,7 @@ func number(n int) string {
 }
 
 func newHostBuild(s Streams) *cobra.Command {
+	var faults []string
 	cmd := &cobra.Command{
 		Use:   "build HOST DIR",
 		Short: "Write the files of a fake host into a new folder",
@@ -211,13 +217,14 @@ error.`,
 		Example: "  gpurig host build dgx-a100 ./dgx",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := openHost(args[0])
+			h, err := openHost(args[0], faults...)
 			if err != nil {
 				return err
 			}
 			return buildHost(cmd.Context(), s, h.request, args[1])
 		},
 	}
+	addFaults(cmd, &faults)
 	return cmd
 }
 

@@ -1,16 +1,19 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
 	"gpurig/fakehw/capture"
+	"gpurig/fixtures/hosts"
 )
 
 func newHostDiff(s Streams) *cobra.Command {
 	var out output
+	var faults []string
 	cmd := &cobra.Command{
 		Use:   "diff A B",
 		Short: "Say in words what differs between two hosts",
@@ -18,24 +21,28 @@ func newHostDiff(s Streams) *cobra.Command {
 for the machine that it runs on. Serial numbers and UUIDs count by their order
 alone, so two machines of one kind are equal.
 
+With --fault, B is broken: a host compared with itself shows what a fault does.
+
 It exits 0 when nothing differs and 1 when something does.`,
 		Example: `  gpurig host diff a100-mig-uniform a100-mig-mixed
-  gpurig host diff dgx-a100 this`,
+  gpurig host diff dgx-a100 this
+  gpurig host diff dgx-a100 dgx-a100 --fault no-uvm`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return diffHosts(s, out, args[0], args[1])
+			return diffHosts(s, out, args[0], args[1], faults)
 		},
 	}
 	addOutput(cmd, &out)
+	addFaults(cmd, &faults)
 	return cmd
 }
 
-func diffHosts(s Streams, out output, nameA, nameB string) error {
+func diffHosts(s Streams, out output, nameA, nameB string, faults []string) error {
 	a, err := openForDiff(nameA)
 	if err != nil {
 		return err
 	}
-	b, err := openForDiff(nameB)
+	b, err := openForDiff(nameB, faults...)
 	if err != nil {
 		return err
 	}
@@ -75,13 +82,16 @@ func writeDiffs(w io.Writer, a, b string, diffs []capture.Difference) error {
 
 // openForDiff makes a recording of whatever is named: two hosts are compared in
 // the same form, in which UUIDs are numbered.
-func openForDiff(name string) (capture.Machine, error) {
-	if isRecording(name) {
+func openForDiff(name string, faults ...string) (capture.Machine, error) {
+	if isRecording(name) && len(faults) == 0 {
 		f, err := capture.ReadFile(name)
 		if err != nil {
 			return capture.Machine{}, err
 		}
 		return capture.Replay(f)
+	}
+	if name == "this" && len(faults) > 0 {
+		return capture.Machine{}, errors.New("--fault: nothing is broken on a real machine; name a fake host as the second")
 	}
 	if name == "this" {
 		f, err := recordRoot("/", true, capture.Options{})
@@ -90,13 +100,31 @@ func openForDiff(name string) (capture.Machine, error) {
 		}
 		return capture.Replay(f)
 	}
-	h, err := openHost(name)
+	h, err := openHost(name, faults...)
 	if err != nil {
 		return capture.Machine{}, err
 	}
-	f, err := capture.Of(h.request.Model, capture.Options{Machine: h.description})
+	f, err := recordFake(h)
 	if err != nil {
 		return capture.Machine{}, broken(err)
 	}
 	return capture.Replay(f)
+}
+
+// recordFake records a fake host as it is under its faults. A library that does
+// not start, or breaks off, says nothing.
+func recordFake(h fakeHost) (hosts.File, error) {
+	t, err := h.request.Tree()
+	if err != nil {
+		return hosts.File{}, err
+	}
+	lib, err := h.request.Library(t)
+	if err != nil {
+		return hosts.File{}, err
+	}
+	opts := capture.Options{Machine: h.description}
+	if f, err := capture.Record(t, discoverable(lib), opts); err == nil || len(h.request.Faults) == 0 {
+		return f, err
+	}
+	return capture.Record(t, nil, opts)
 }

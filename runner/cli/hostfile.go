@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpurig/core/host"
 	"gpurig/fakehw/capture"
+	"gpurig/fakehw/fault"
 	"gpurig/fixtures/hosts"
 	"gpurig/runner/specgen"
 )
@@ -15,22 +17,43 @@ import (
 // a profile file, or a recording.
 type fakeHost struct {
 	name, description string
-	request           specgen.Request // its model, and its recording where it has one
+	request           specgen.Request // the host without its faults, its recording where it has one, and the faults
+	model             host.Model      // what there is, under the faults
 }
 
 // isRecording reports whether a host is named by the file of a recording.
 func isRecording(name string) bool { return strings.HasSuffix(name, capture.Ext) }
 
-// openHost reads the host of that name or file.
-func openHost(name string) (fakeHost, error) {
+// openHost reads the host of that name or file, with these faults beside its own.
+func openHost(name string, faults ...string) (h fakeHost, err error) {
 	if isRecording(name) {
-		return openRecording(name)
+		h, err = openRecording(name)
+	} else {
+		h, err = openProfile(name)
 	}
+	if err != nil {
+		return fakeHost{}, err
+	}
+	for _, text := range faults {
+		f, err := fault.Parse(text)
+		if err == nil {
+			h.request.Faults, err = h.request.Faults.With(f)
+		}
+		if err != nil {
+			return fakeHost{}, err
+		}
+	}
+	broken, err := h.request.Broken()
+	h.model = broken.Model
+	return h, err
+}
+
+func openProfile(name string) (fakeHost, error) {
 	p, m, err := loadHost(name)
 	if err != nil {
 		return fakeHost{}, err
 	}
-	return fakeHost{name: p.Name, description: p.Description, request: specgen.Request{Model: m}}, nil
+	return fakeHost{name: p.Name, description: p.Description, request: specgen.Request{Model: m, Faults: p.Faults}}, nil
 }
 
 func openRecording(name string) (fakeHost, error) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -35,16 +36,19 @@ type machine struct {
 // openMachine opens the fake host of that name, profile or recording; an empty name
 // is this machine. close must be called. It is for commands that ask one machine
 // one thing.
-func openMachine(name string) (m machine, closeIt func(), err error) {
+func openMachine(name string, faults ...string) (m machine, closeIt func(), err error) {
 	debug.SetGCPercent(400) // such a command ends before collecting pays
+	if name == "" && len(faults) > 0 {
+		return machine{}, nil, hint(errors.New("--fault without --host: nothing is broken on a real machine"), "name a fake host")
+	}
 	if name == "" {
 		return openReal()
 	}
-	h, err := openHost(name)
+	h, err := openHost(name, faults...)
 	if err != nil {
 		return machine{}, nil, err
 	}
-	request, model := h.request, h.request.Model
+	request, model := h.request, h.model
 	cache, err := specgen.DefaultCacheDir()
 	if err != nil {
 		cache = "" // no home: nothing is kept

@@ -7,10 +7,12 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/doctor"
@@ -23,6 +25,7 @@ type runFlags struct {
 	jobs    int
 	files   []string
 	timeout time.Duration
+	faults  []string
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -32,9 +35,13 @@ func newRun(s Streams) *cobra.Command {
 		Short: "Run scenarios and report a verdict for each",
 		Long: `Run runs scenarios: the shipped ones, or those that are named, by name, folder
 or file. It exits 0 when all passed, 1 when the product failed, 2 on bad usage or
-input or when nothing is selected, 3 when there is no verdict.`,
+input or when nothing is selected, 3 when there is no verdict.
+
+With --fault every host is broken in that way, and scenarios, which expect a sound
+one, show what fails then. Hosts that cannot have the fault are skipped.`,
 		Example: `  gpurig run
   gpurig run --target sim,lxc --label mig --report out/report.json
+  gpurig run --fault off-bus:0 --host dgx-a100
   gpurig run --shard 2/5 --report shard-2.json my-scenarios/`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runScenarios(cmd.Context(), s, f, args) },
 	}
@@ -43,6 +50,7 @@ input or when nothing is selected, 3 when there is no verdict.`,
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: sim, lxc; auto: all that this machine can")
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
+	addFaults(cmd, &f.faults)
 	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "of one scenario on one target")
 	return cmd
 }
@@ -55,6 +63,10 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 		if err := reports.CheckFile(file); err != nil {
 			return err
 		}
+	}
+	faults, err := fault.ParseList(f.faults)
+	if err != nil {
+		return err
 	}
 	variants, shard, err := f.variants(args)
 	if err != nil {
@@ -70,9 +82,12 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
 		fmt.Fprintf(s.Err, "note: %s stands for %s\n", printable(f.instead[h]), h)
 	}
+	if len(faults) > 0 {
+		fmt.Fprintf(s.Err, "note: every host has %s; what scenarios expect is of hosts without\n", strings.Join(faults.Texts(), ", "))
+	}
 	started := time.Now()
 	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{Instead: f.instead}, Jobs: f.jobs,
-		Shard: shard, Timeout: f.timeout, Result: show.result}, variants)
+		Shard: shard, Faults: faults, Timeout: f.timeout, Result: show.result}, variants)
 	if err != nil {
 		return errors.Join(err, closeTargets(targets))
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
 	"gpurig/runner/image"
@@ -37,7 +38,7 @@ func (x *selection) flags(cmd *cobra.Command) {
 
 // words are what scenarios may say.
 func words() scenarios.Options {
-	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds()}
+	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check}
 	for _, m := range meanings() {
 		o.Reasons = append(o.Reasons, string(m.Reason))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/refuse"
+	"gpurig/fakehw/fault"
 )
 
 // hintOf finds the hint that an error carries.
@@ -23,6 +24,10 @@ func hintOf(err error) string {
 	var r *refuse.Error
 	if errors.As(err, &r) {
 		return r.Hint
+	}
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Hint
 	}
 	return ""
 }

@@ -25,6 +25,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw"
 	"gpurig/fakehw/capture"
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
 	"gpurig/fixtures/hosts"
@@ -38,6 +39,7 @@ type Request struct {
 	// changes to it; empty: the host is made of Model alone.
 	Recording string           `json:"recording,omitempty"`
 	Changes   []FileChange     `json:"changes,omitempty"` // to the files of the host, in this order
+	Faults    fault.List       `json:"faults,omitempty"`  // over all of it
 	NVML      nvmlfake.Options `json:"nvml,omitzero"`
 	Options   nvidia.Options   `json:"options,omitzero"`
 }
@@ -56,9 +58,17 @@ type FileChange struct {
 // ErrBadChange marks a FileChange that cannot be made.
 var ErrBadChange = errors.New("change of a file")
 
-// Tree builds the host and makes the changes. It is what the generator sees.
+// Broken is the host under its faults. The error is a *fault.Error.
+func (r Request) Broken() (fault.Broken, error) { return fault.Break(r.Model, r.Faults) }
+
+// Tree builds the host, makes the changes, and breaks it. It is what the
+// generator sees.
 func (r Request) Tree() (*tree.Tree, error) {
-	t, err := r.base()
+	b, err := r.Broken()
+	if err != nil {
+		return nil, err
+	}
+	t, err := r.base(b.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +77,14 @@ func (r Request) Tree() (*tree.Tree, error) {
 			return nil, fmt.Errorf("%w %s: %w", ErrBadChange, c.Path, err)
 		}
 	}
-	return t, nil
+	return t, b.Edit(t)
 }
 
-// base builds the host before the changes to its files. A recorded host is as it
-// was recorded; what became of its model is done to its files.
-func (r Request) base() (*tree.Tree, error) {
+// base builds the host m before the changes to its files. A recorded host is as
+// it was recorded; what became of its model is done to its files.
+func (r Request) base(m host.Model) (*tree.Tree, error) {
 	if r.Recording == "" {
-		return fakehw.Build(r.Model)
+		return fakehw.Build(m)
 	}
 	f, err := hosts.Parse("recorded host", []byte(r.Recording))
 	if err != nil {
@@ -88,14 +98,14 @@ func (r Request) base() (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if same, err := equalModels(was, r.Model); err != nil || same {
+	if same, err := equalModels(was, m); err != nil || same {
 		return rec.Tree, err
 	}
 	before, err := fakehw.Build(was)
 	if err != nil {
 		return nil, err
 	}
-	after, err := fakehw.Build(r.Model)
+	after, err := fakehw.Build(m)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +156,7 @@ func (r Request) Digest() (Digest, error) { return digest(r) }
 
 // hostDigest names the host alone: requests that share it share a tree.
 func (r Request) hostDigest() (Digest, error) {
-	return digest(Request{Model: r.Model, Recording: r.Recording, Changes: r.Changes})
+	return digest(Request{Model: r.Model, Recording: r.Recording, Changes: r.Changes, Faults: r.Faults})
 }
 
 func digest(r Request) (Digest, error) {

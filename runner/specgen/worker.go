@@ -59,7 +59,7 @@ func (w *worker) build(data []byte) (*tree.Tree, error) {
 			return nil, err
 		}
 		if w.trim {
-			if err := trimMinors(t, r.Model); err != nil {
+			if err := trimMinors(t, r.Model); err != nil { // faults take instances away and make none
 				return nil, err
 			}
 		}
@@ -78,7 +78,7 @@ func (w *worker) run(ctx context.Context, v mntns.View, data []byte) ([]byte, er
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
-	lib, err := r.library(v.Tree)
+	lib, err := r.Library(v.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,16 @@ func (w *worker) run(ctx context.Context, v mntns.View, data []byte) ([]byte, er
 	return json.Marshal(out)
 }
 
-// library returns the host's NVML. It answers in this process, so that taking
-// its file away would change nothing if it were not looked for here.
-func (r Request) library(t *tree.Tree) (*nvmlfake.Library, error) {
-	opts := r.NVML
-	if u := r.Model.Userspace; u != nil && u.LibDir != "" {
+// Library returns the host's NVML; t is what Tree returned. It answers in this
+// process, so that taking its file away would change nothing if it were not looked
+// for here.
+func (r Request) Library(t *tree.Tree) (*nvmlfake.Library, error) {
+	b, err := r.Broken()
+	if err != nil {
+		return nil, err
+	}
+	m, opts := b.Model, b.NVML(r.NVML)
+	if u := m.Userspace; u != nil && u.LibDir != "" {
 		there, err := host.Exists(t, path.Join("/", u.DriverRoot, u.LibDir, "libnvidia-ml.so.1"))
 		if err != nil {
 			return nil, fmt.Errorf("NVML of the host: %w", err)
@@ -110,7 +115,7 @@ func (r Request) library(t *tree.Tree) (*nvmlfake.Library, error) {
 			opts.Fail["Init"] = nvml.ERROR_LIBRARY_NOT_FOUND
 		}
 	}
-	return nvmlfake.New(r.Model, opts), nil
+	return nvmlfake.New(m, opts), nil
 }
 
 // fixOwners puts the groups of the fake host where the kernel showed its
