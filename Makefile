@@ -18,8 +18,9 @@ build: ## build gpurig, cdi-hook and the probe into bin/
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
 
-scenarios: build ## run every scenario: simulated, and in real LXC where this machine can
+scenarios: build ## run every scenario: simulated, and in real LXC and OCI containers where this machine can
 	@packaging/need.sh lxc || true
+	@packaging/need.sh oci || true
 	@mkdir -p $(OUT)
 	$(BIN)/gpurig run --target auto --report $(OUT)/report.json --report $(OUT)/report.xml --report $(OUT)/report.md
 
@@ -30,6 +31,10 @@ test: build ## run the tests; installs what they need when it may
 test-lxc: build ## run the tests that start real containers; a skip is a failure here
 	@packaging/need.sh lxc
 	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
+
+test-oci: build ## run the tests that start containers by runc and crun; a skip is a failure here
+	@packaging/need.sh oci
+	GPURIG_REQUIRE_OCI=1 $(GO) test -count=1 ./runner/target/oci/...
 
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
@@ -54,9 +59,9 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc naive ## what CI runs
+check: lint check-hook test scenarios test-lxc test-oci naive ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-sanitize bench lint golden fuzz naive check-hook check clean
+.PHONY: help build scenarios test test-lxc test-oci test-sanitize bench lint golden fuzz naive check-hook check clean

@@ -63,9 +63,9 @@ container's root file system. As an LXC hook it needs only FILE:
   lxc.hook.start-host = /path/to/cdi-hook FILE   links, library cache, modes
   lxc.hook.post-stop = /path/to/cdi-hook FILE    empty mount points go
 
-lxc.hook.mount can stand in for start-host. As an OCI createContainer hook,
-add --oci: the container's state is read from standard input. By hand, give
---stage (prepare, apply, finish, clean) and --root.
+lxc.hook.mount can stand in for start-host. As an OCI hook, createContainer and
+poststop, add --oci: the container's state is read from standard input. By hand,
+give --stage (prepare, apply, finish, clean) and --root.
 `
 
 // parseJob reads the command line and what LXC left in the environment.
@@ -182,6 +182,9 @@ const maxState = 1 << 20
 
 // fromOCI reads the container state that the runtime writes to the hook:
 // https://github.com/opencontainers/runtime-spec/blob/main/runtime.md#state
+//
+// Of a container that has stopped, which only poststop hooks are told of, the
+// mount points are taken away; such a hook runs in the runtime's namespaces.
 func (j *Job) fromOCI(stdin io.Reader) error {
 	j.Stage, j.Inside = Apply, true
 	data, err := io.ReadAll(io.LimitReader(stdin, maxState+1))
@@ -192,10 +195,14 @@ func (j *Job) fromOCI(stdin io.Reader) error {
 		return fmt.Errorf("container state on standard input: larger than %d bytes", maxState)
 	}
 	var state struct {
+		Status string `json:"status"`
 		Bundle string `json:"bundle"`
 	}
 	if err := json.Unmarshal(data, &state); err != nil {
 		return fmt.Errorf("container state on standard input: not JSON: %w", err)
+	}
+	if state.Status == "stopped" {
+		j.Stage, j.Inside = Finish, false
 	}
 	if err := checkRoot("bundle", state.Bundle); err != nil {
 		return err

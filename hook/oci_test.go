@@ -76,6 +76,31 @@ func TestOCIByHand(t *testing.T) {
 	}
 }
 
+// A poststop hook is told of a stopped container: what prepare made for mounts
+// goes, what apply made stays for the next start.
+func TestOCIStopped(t *testing.T) {
+	s := newStand(t, "dir usr/lib")
+	full(s)
+	s.run(hook.Prepare)
+	s.run(hook.Apply)
+	point := s.spec.MountPoints[0].Path
+	if _, err := os.Lstat(s.path(point)); err != nil {
+		t.Fatal(err)
+	}
+	dir := s.bundle(map[string]any{"root": map[string]any{"path": "root"}})
+	cmd := hookCommand(t, "--oci", s.file)
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"ociVersion":"1.0.2","id":"c1","status":"stopped","bundle":%q}`, dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if _, err := os.Lstat(s.path(point)); !os.IsNotExist(err) {
+		t.Errorf("mount point %s: %v; want it gone", point, err)
+	}
+	if _, err := os.Lstat(s.path("usr/lib/gpu/libcuda.so.1")); err != nil {
+		t.Errorf("the link went too: %v", err)
+	}
+}
+
 // TestOCIWithARuntime has crun run a container with cdi-hook as createContainer
 // hook.
 func TestOCIWithARuntime(t *testing.T) {

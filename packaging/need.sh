@@ -5,7 +5,8 @@ set -eu
 
 case "${1:-}" in
 lxc) programs="lxc-start newuidmap"; packages="lxc uidmap busybox-static musl" ;;
-*) echo "usage: need.sh lxc" >&2; exit 2 ;;
+oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
+*) echo "usage: need.sh lxc|oci" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -97,7 +97,9 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 			return out
 		}
 		for _, earlier := range ran {
-			compare(&earlier, &p)
+			if earlier.family == p.family {
+				compare(&earlier, &p)
+			}
 		}
 		ran = append(ran, p)
 		out = append(out, p.result)
@@ -116,6 +118,7 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 
 // A played is one variant that ran on one target.
 type played struct {
+	family string
 	result reports.Result
 	looks  []look
 	trace  *Trace
@@ -126,7 +129,7 @@ var errTimeout = errors.New("took too long")
 
 func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target) played {
 	began := time.Now()
-	p := played{trace: &Trace{Variant: *v, Target: t.Name()}}
+	p := played{family: target.Family(t), trace: &Trace{Variant: *v, Target: t.Name()}}
 	p.result = reports.Result{
 		Scenario: v.Name, Title: v.Title, Variant: withFaults(v.Map(), r.opts.Faults), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
 	}

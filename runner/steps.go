@@ -127,6 +127,9 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 			if errors.Is(err, target.ErrBroken) || ctx.Err() != nil {
 				return err
 			}
+			if cannot, ok := errors.AsType[*target.CannotError](err); ok {
+				return &skipError{cannot.Why}
+			}
 			c.err, c.at = startFailed(err), verdict.Mounts
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"gpurig/runner/image"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
+	"gpurig/runner/target/oci"
 	"gpurig/runner/target/sim"
 	"gpurig/scenarios"
 )
@@ -132,6 +133,8 @@ var targetMakers = []struct {
 }{
 	{"sim", func(context.Context) (target.Target, error) { return sim.New(nil) }},
 	{"lxc", func(context.Context) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
+	{"sim-oci", func(context.Context) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
+	{"oci", func(context.Context) (target.Target, error) { return oci.Open(oci.Options{}) }},
 }
 
 func targetNames() []string {

@@ -45,6 +45,8 @@ func Examine(ctx context.Context, programDir string) []Check {
 		root(),
 		program(ctx, "lxc", "real LXC containers", "lxc-start", []string{"--version"}, "apt-get install lxc"),
 		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
+		program(ctx, "runc", "containers of OCI runtimes", "runc", []string{"--version"}, "apt-get install runc"),
+		program(ctx, "crun", "the tests of OCI runtimes", "crun", []string{"--version"}, "apt-get install crun"),
 		beside(programDir, "cdi-hook"),
 		beside(programDir, "gpurig-probe"),
 		cgroup(1),
@@ -95,7 +97,8 @@ func program(ctx context.Context, name, use, prog string, version []string, inst
 			c.State, c.Detail = Unknown, fmt.Sprintf("%s does not answer: %s", p, oneLine(err))
 			return c
 		}
-		c.Detail = p + ", version " + strings.TrimSpace(string(out))
+		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		c.Detail = p + ", version " + strings.TrimPrefix(first, name+" version ")
 	}
 	return c
 }

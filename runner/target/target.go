@@ -29,6 +29,19 @@ type Target interface {
 	Close(ctx context.Context) error
 }
 
+// A Kin is a Target whose containers agree entry by entry with those of every
+// other target of its family: "lxc" for those that liblxc makes, "oci-runc"
+// for those of that OCI runtime. What differs between families is no fault of either.
+type Kin interface{ Family() string }
+
+// Family returns that of t; empty for a target that is no Kin.
+func Family(t Target) string {
+	if k, ok := t.(Kin); ok {
+		return k.Family()
+	}
+	return ""
+}
+
 // A Config is what a container is made of.
 type Config struct {
 	Name   string       // letters, digits, "-"
@@ -43,6 +56,7 @@ type Container interface {
 	// now: sources of the plan are paths of its tree.
 	Start(ctx context.Context, h Host, p plan.Plan) error
 	// Plug carries out p, the plan with one more device, on the running container.
+	// A *CannotError says that no container of this target can.
 	Plug(ctx context.Context, h Host, p plan.Plan) error
 	// Unplug makes the running container fit p, the plan with a device less.
 	Unplug(ctx context.Context, h Host, p plan.Plan) error

@@ -49,6 +49,7 @@ type Evidence struct {
 	Edits         []cdi.Edits          // that the request was resolved to
 	Plan          *plan.Plan           // nil: none was made
 	Configuration string               // what the target was given, as text
+	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
 	Others        map[string]Evidence  // the other containers now, for same-as; may be nil

@@ -19,6 +19,9 @@ func (j *judge) planned() {
 	} else {
 		j.plannedParts(j.ev.Plan)
 	}
+	if j.ev.NoLines {
+		return
+	}
 	lines := strings.Split(j.ev.Configuration, "\n")
 	for _, l := range want.Lines {
 		if !slices.Contains(lines, l) {

@@ -28,7 +28,7 @@ type Setup struct {
 	// outside of the namespace, and it is gone with it.
 	Scratch string
 	// Runtime is where a container runtime keeps its state (liblxc its locks); it
-	// gets a tmpfs too.
+	// gets a tmpfs too. Empty: there is none.
 	Runtime string
 	// Cgroup is the version that programs shall find: "v1" or "v2".
 	Cgroup string
@@ -43,6 +43,9 @@ func Keep(s Setup, in io.Reader, out io.Writer) error {
 		return err
 	}
 	for _, dir := range []string{s.Scratch, s.Runtime} {
+		if dir == "" {
+			continue
+		}
 		if err := mount("gpurig", dir, "tmpfs", 0, "mode=0755"); err != nil {
 			return err
 		}

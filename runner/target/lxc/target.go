@@ -55,6 +55,9 @@ func Open(opts Options) (*LXC, error) {
 // Name is part of target.Target.
 func (l *LXC) Name() string { return "lxc" }
 
+// Family is part of target.Kin.
+func (l *LXC) Family() string { return "lxc" }
+
 // programs are what is run, by absolute path.
 type programs struct {
 	world.Programs

@@ -77,12 +77,18 @@ func (c *Container) start(h target.Host, e emission) error {
 		return err
 	}
 	m := mounter{space: s, host: h.Root, made: e.made}
+	if c.sim.oci != "" {
+		m.flags = c.ociFlags
+	}
 	for _, entry := range c.conf.Mounts {
 		if err := m.mount(entry); err != nil {
-			return fmt.Errorf("lxc.mount.entry: %w", err)
+			return fmt.Errorf("%s: %w", c.sim.mountWord(), err)
 		}
 	}
-	c.running = &view{space: s, conf: &c.conf, cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
+	if err := c.makeOCINodes(&m, e.nodes); err != nil {
+		return err
+	}
+	c.running = &view{space: s, conf: &c.conf, manager: c.sim.manager(), cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
 	if c.hooks("mount") || c.hooks("start-host") {
 		hook := c.hook(s)
 		hook.cacheKey = c.cacheKey(h)
@@ -142,7 +148,7 @@ func (c *Container) hook(s *space) *hooked {
 // groups are those of the first process. liblxc before 7.0 sets none where it
 // made a user namespace (start.c, do_start).
 func (c *Container) groups() []uint32 {
-	if len(c.conf.UIDs) > 0 {
+	if len(c.conf.UIDs) > 0 && c.sim.oci == "" {
 		return nil
 	}
 	return c.conf.Groups

@@ -28,6 +28,7 @@ type emission struct {
 	conf  liblxc.Conf
 	hook  hookspec.File
 	made  map[string]*tree.Entry // nodes of the container's own, by path on the host
+	nodes []plan.Node            // that an OCI runtime makes in /dev
 }
 
 // emit writes the configuration and reads it as liblxc would. The error is a
@@ -47,6 +48,9 @@ func (c *Container) emit(p plan.Plan) (emission, error) {
 }
 
 func (c *Container) emitAnew(p plan.Plan) (emission, error) {
+	if c.sim.oci != "" {
+		return c.emitOCI(p)
+	}
 	config, err := lxc.Emit(p, lxc.Options{
 		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name,
 		NodesDir: nodesDir, HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"),

@@ -12,8 +12,11 @@ import (
 	"gpurig/runner/target/liblxc"
 )
 
-// A mounter carries out mount entries in one space, as liblxc's mount_entry.
+// A mounter carries out mount entries in one space, as liblxc's mount_entry, or
+// as an OCI runtime.
 type mounter struct {
+	flags func(liblxc.Entry) []string // of a finished mount; nil: as liblxc
+
 	space *space
 	host  host.Root
 	made  map[string]*tree.Entry // nodes of the container's own, by path on the host
@@ -47,7 +50,11 @@ func (m *mounter) try(e liblxc.Entry) error {
 	case at.info().Mode.IsDir() != src.info().Mode.IsDir():
 		return fmt.Errorf("mount %s on %s: %w", e.Source, to, syscall.ENOTDIR)
 	}
-	m.space.add(&mount{target: to, src: src, fstype: "ext4", flags: e.Flags(nil)})
+	flags := func(e liblxc.Entry) []string { return e.Flags(nil) }
+	if m.flags != nil {
+		flags = m.flags
+	}
+	m.space.add(&mount{target: to, src: src, fstype: "ext4", flags: flags(e)})
 	return nil
 }
 

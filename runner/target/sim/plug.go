@@ -31,6 +31,9 @@ func (c *Container) change(verb string, h target.Host, p plan.Plan) error {
 	if c.running == nil {
 		return fmt.Errorf("%s %s: %w", verb, c.config.Name, errNotRunning)
 	}
+	if c.sim.oci != "" {
+		return errNoPlug()
+	}
 	e, err := c.emit(p)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.config.Name, err)

@@ -6,6 +6,9 @@
 // configuration text that target/lxc hands to liblxc, and what liblxc does
 // oddly (flags that are lost, groups that are not set) it does as oddly; see
 // package liblxc. A test in target/lxc compares the two.
+//
+// NewOCI makes the other kind of container, as an OCI runtime does; see oci.go. A
+// test in target/oci compares those.
 package sim
 
 import (
@@ -23,6 +26,7 @@ import (
 type Sim struct {
 	images *image.Set
 	dev    *tree.Tree // what a fresh /dev has
+	oci    string     // "runc" or "crun": as that runtime does; empty: as liblxc
 
 	emissions memo[emission]   // by plan, on a fresh root
 	caches    memo[builtCache] // by what libraries are where
@@ -42,8 +46,30 @@ func New(images *image.Set) (*Sim, error) {
 	return &Sim{images: images, dev: dev}, nil
 }
 
+// NewOCI is New for containers as an OCI runtime makes them: "runc" or "crun".
+func NewOCI(images *image.Set, runtime string) (*Sim, error) {
+	s, err := New(images)
+	if err == nil {
+		s.oci = runtime
+	}
+	return s, err
+}
+
 // Name is part of target.Target.
-func (s *Sim) Name() string { return "sim" }
+func (s *Sim) Name() string {
+	if s.oci != "" {
+		return "sim-oci"
+	}
+	return "sim"
+}
+
+// Family is part of target.Kin.
+func (s *Sim) Family() string {
+	if s.oci != "" {
+		return "oci-" + s.oci
+	}
+	return "lxc"
+}
 
 // Can is part of target.Target. Only an unknown image is refused, as an error of
 // the scenario: everything can be simulated.

@@ -13,9 +13,10 @@ import (
 // A view is a running container as its first process sees it.
 type view struct {
 	*space
-	conf   *liblxc.Conf
-	cgroup liblxc.Cgroup
-	groups []uint32
+	conf    *liblxc.Conf
+	manager string // what says "container=" to the first process
+	cgroup  liblxc.Cgroup
+	groups  []uint32
 }
 
 var _ observe.View = (*view)(nil)
@@ -106,7 +107,7 @@ func (m *mount) options() []string {
 
 // Environ is part of observe.View. A later line for one name replaces an earlier.
 func (v *view) Environ() ([]string, error) {
-	out := []string{"container=lxc", "PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
+	out := []string{"container=" + v.manager, "PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
 	for _, v := range v.conf.Env {
 		name, _, _ := strings.Cut(v, "=")
 		at := slices.IndexFunc(out, func(o string) bool { return strings.HasPrefix(o, name+"=") })

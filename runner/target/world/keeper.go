@@ -60,10 +60,12 @@ func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err err
 	if k.scratch == "" {
 		return nil, fmt.Errorf("none of the folders %s is there to mount on", strings.Join(scratchDirs, ", "))
 	}
-	if err := os.Mkdir(runtime, 0o755); err == nil {
-		k.madeRun = true
-	} else if !errors.Is(err, fs.ErrExist) {
-		return nil, err
+	if runtime != "" {
+		if err := os.Mkdir(runtime, 0o755); err == nil {
+			k.madeRun = true
+		} else if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
 	}
 	if err := k.run(p.Probe, cgroup); err != nil {
 		return nil, err

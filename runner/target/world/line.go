@@ -144,17 +144,20 @@ func (r *Run) Kill() {
 	<-r.ended
 }
 
-// KillAll is Kill, and kills the container's first process too.
+// KillAll is Kill, and kills the container's first process too, before the
+// program's end is waited for: the container may hold the program's streams.
 func (r *Run) KillAll() error {
-	r.Kill()
 	defer r.Close()
-	if r.PID == 0 {
+	_ = r.cmd.Process.Kill()
+	err := error(nil)
+	if r.PID != 0 {
+		err = unix.Kill(r.PID, unix.SIGKILL)
+	}
+	<-r.ended
+	if err == unix.ESRCH {
 		return nil
 	}
-	if err := unix.Kill(r.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
-		return err
-	}
-	return nil
+	return err
 }
 
 // Close hangs up; the probe ends then.

@@ -45,6 +45,7 @@ var worlds atomic.Int64 // of this process, so that cgroup names differ
 // Open sets up a world in which programs find cgroups of one version, "v1" or
 // "v2". runtime is a folder of the machine that gets a tmpfs there, for state
 // that the programs keep at a path of their own; it is made where it is missing.
+// Empty: there is none.
 func Open(cgroup, runtime string, p Programs) (*World, error) {
 	k, err := startKeeper(cgroup, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)), runtime, p)
 	if err != nil {

@@ -1,0 +1,233 @@
+package oci
+
+import (
+	"cmp"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	rspec "github.com/opencontainers/runtime-spec/specs-go"
+
+	"gpurig/core/device"
+	"gpurig/core/hookspec"
+	"gpurig/core/plan"
+	"gpurig/core/refuse"
+)
+
+// options checks the options, and fills in what they leave open.
+func (e *emitter) options(p plan.Plan) {
+	e.opts.Container = cmp.Or(e.opts.Container, "container")
+	own := len(e.opts.IDMap) > 0 && slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Own })
+	if own && e.opts.NodesDir == "" {
+		e.refuse(ReasonOption, "nodes directory", "is not given, and the plan has nodes of the container's own")
+	}
+	for _, d := range []struct{ what, at string }{{"host root", e.opts.HostRoot}, {"nodes directory", e.opts.NodesDir}} {
+		if d.at != "" && !clean(d.at) {
+			e.refuse(ReasonOption, d.what, "%q is not an absolute, clean path", d.at)
+		}
+	}
+}
+
+// nodes writes devices or, for a container with an id map, mounts.
+func (e *emitter) nodes(list []plan.Node) {
+	for _, n := range list {
+		if !strings.HasPrefix(n.Path, "/dev/") || !clean(n.Path) {
+			e.refuse(ReasonEdit, n.Path, "is not a clean path below /dev")
+			continue
+		}
+		if n.Type != device.Char && n.Type != device.Block || !n.Num.Known() {
+			e.refuse(ReasonEdit, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
+			continue
+		}
+		e.claim(n.Path, n.Path)
+		if len(e.opts.IDMap) > 0 {
+			e.bindNode(n)
+			continue
+		}
+		mode, uid, gid := n.Mode.Perm(), n.UID, n.GID
+		e.edits.Devices = append(e.edits.Devices, rspec.LinuxDevice{
+			Path: n.Path, Type: string(n.Type), Major: int64(n.Num.Major), Minor: int64(n.Num.Minor), FileMode: &mode, UID: &uid, GID: &gid,
+		})
+	}
+}
+
+// bindNode binds the host's node, or one that is made for the container.
+func (e *emitter) bindNode(n plan.Node) {
+	source := e.opts.HostRoot + n.Source
+	if n.Own {
+		source = e.opts.NodesDir + n.Path
+		made := n
+		uid, okUID := toHost(e.opts.IDMap, n.UID)
+		gid, okGID := toHost(e.opts.IDMap, n.GID)
+		if !okUID || !okGID {
+			e.refuse(ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID)
+			return
+		}
+		made.Path, made.UID, made.GID, made.Owners = source, uid, gid, slices.Clone(n.Owners)
+		e.edits.Make = append(e.edits.Make, made)
+	}
+	e.bind(source, n.Path, []string{"ro", "nosuid", "noexec", "bind"})
+}
+
+func (e *emitter) bind(source, target string, options []string) {
+	if !clean(source) {
+		e.refuse(ReasonEdit, target, "source %q is not an absolute, clean path", source)
+	}
+	e.edits.Mounts = append(e.edits.Mounts, rspec.Mount{Destination: target, Type: "bind", Source: source, Options: options})
+}
+
+// toHost returns the host id of a container's id.
+func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
+	if len(maps) == 0 {
+		return id, true
+	}
+	for _, m := range maps {
+		if id >= m.Container && id-m.Container < m.Count {
+			return m.Host + (id - m.Container), true
+		}
+	}
+	return 0, false
+}
+
+// known are the options that may be written.
+var known = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
+
+// mounts writes the mounts, and which mount points the hook makes.
+func (e *emitter) mounts(list []plan.Mount) {
+	type placed struct {
+		plan.Mount
+		real string
+	}
+	var all []placed
+	for _, m := range list {
+		if !clean(m.Target) {
+			e.refuse(ReasonEdit, m.Target, "is not an absolute, clean path")
+			continue
+		}
+		for _, o := range m.Options {
+			if !slices.Contains(known, o) {
+				e.refuse(ReasonEdit, m.Target, "mount option %q is none that a plan may have", o)
+			}
+		}
+		all = append(all, placed{m, e.resolve(m.Target)})
+	}
+	// Links of the image may have changed which lies below which.
+	slices.SortStableFunc(all, func(a, b placed) int {
+		return cmp.Compare(strings.Count(a.real, "/"), strings.Count(b.real, "/"))
+	})
+	var dirs []string
+	for _, m := range all {
+		e.claim(m.real, m.Target)
+		inMount := slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(m.real, d+"/") })
+		if !strings.HasPrefix(m.real, "/dev/") && !inMount {
+			e.edits.Hook.MountPoints = append(e.edits.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
+		}
+		if m.Dir {
+			dirs = append(dirs, m.real)
+		}
+		options := slices.Clone(m.Options)
+		if !slices.Contains(options, "bind") {
+			options = append(options, "bind")
+		}
+		e.bind(e.opts.HostRoot+m.Source, m.real, options)
+	}
+}
+
+// rules writes one exact rule for each device (A30).
+func (e *emitter) rules(list []plan.Node) {
+	type dev struct {
+		typ device.Type
+		num device.Num
+	}
+	access := map[dev]string{}
+	var order []dev
+	for _, n := range list {
+		d := dev{n.Type, n.Num}
+		for _, c := range []string{"r", "w"} {
+			if strings.Contains(n.Permissions, c) && !strings.Contains(access[d], c) {
+				access[d] += c
+			}
+		}
+	}
+	for d := range access {
+		order = append(order, d)
+	}
+	slices.SortFunc(order, func(a, b dev) int {
+		return cmp.Or(cmp.Compare(a.typ, b.typ), cmp.Compare(a.num.Major, b.num.Major), cmp.Compare(a.num.Minor, b.num.Minor))
+	})
+	for _, d := range order {
+		major, minor, allowed := int64(d.num.Major), int64(d.num.Minor), access[d]
+		if allowed == "wr" {
+			allowed = "rw"
+		}
+		e.edits.Rules = append(e.edits.Rules, rspec.LinuxDeviceCgroup{Allow: true, Type: string(d.typ), Major: &major, Minor: &minor, Access: allowed})
+	}
+}
+
+func (e *emitter) environment(list []plan.Var) {
+	for _, v := range list {
+		if v.Name == "" || strings.ContainsAny(v.Name, "= \t\x00") || strings.Contains(v.Value, "\x00") {
+			e.refuse(ReasonEdit, "process.env", "%q is no variable", v.Name)
+			continue
+		}
+		e.edits.Env = append(e.edits.Env, v.Name+"="+v.Value)
+	}
+}
+
+// hook fills in the hook file and the hooks that run cdi-hook, if there is
+// anything for it to do.
+func (e *emitter) hook(p plan.Plan) {
+	f := &e.edits.Hook
+	f.Version, f.Container, f.Spec = hookspec.Version, e.opts.Container, e.opts.Spec
+	root, ok := toHost(e.opts.IDMap, 0)
+	if !ok {
+		e.refuse(ReasonUnmapped, "idmap", "the container's root has no counterpart on the host")
+	}
+	f.Owner = hookspec.Owner{UID: root, GID: root}
+	for _, l := range p.Links {
+		f.Links = append(f.Links, e.link(l))
+	}
+	for _, d := range p.LibraryDirs {
+		if real := e.resolve(d); !slices.Contains(f.LibraryDirs, real) {
+			f.LibraryDirs = append(f.LibraryDirs, real)
+		}
+	}
+	for _, m := range p.Modes {
+		f.Modes = append(f.Modes, hookspec.Mode{Path: m.Path, Mode: m.Mode})
+	}
+	slices.SortFunc(f.MountPoints, func(a, b hookspec.MountPoint) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortFunc(f.Links, func(a, b hookspec.Link) int { return cmp.Compare(a.Path, b.Path) })
+	if err := f.Validate(); err != nil {
+		e.refusals = append(e.refusals, refuse.New(ReasonHookFile, "", "cdi-hook would not take the file").WithErr(err))
+		return
+	}
+	apply := len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0
+	if !apply && len(f.MountPoints) == 0 {
+		return
+	}
+	for _, arg := range []struct{ name, value string }{{"hook path", e.opts.HookPath}, {"hook file", e.opts.HookFile}} {
+		if !clean(arg.value) {
+			e.refuse(ReasonOption, arg.name, "%q: want an absolute, clean path", arg.value)
+		}
+	}
+	run := []rspec.Hook{{Path: e.opts.HookPath, Args: []string{"cdi-hook", "--oci", e.opts.HookFile}}}
+	e.edits.Hooks = &rspec.Hooks{Poststop: run}
+	if apply {
+		e.edits.Hooks.CreateContainer = slices.Clone(run)
+	}
+}
+
+// link places a link where its directory really is in the image, and counts its
+// target from there.
+func (e *emitter) link(l plan.Link) hookspec.Link {
+	real := e.resolve(l.Path)
+	if real == l.Path {
+		return hookspec.Link{Path: l.Path, Target: l.Target}
+	}
+	target, err := filepath.Rel(path.Dir(real), path.Join(path.Dir(l.Path), l.Target))
+	if err != nil { // both are absolute: cannot happen
+		e.refuse(ReasonResolve, l.Path, "%v", err)
+	}
+	return hookspec.Link{Path: real, Target: target}
+}
