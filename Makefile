@@ -12,11 +12,12 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build gpurig, cdi-hook and the probe into bin/
+build: ## build gpurig, cdi-hook, the probe and the smoke workload into bin/
 	@mkdir -p $(BIN)
 	$(GO) build $(GOFLAGS) -o $(BIN)/gpurig ./cmd/gpurig
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke
 
 scenarios: build ## run every scenario: simulated, and in real LXC and OCI containers where this machine can
 	@packaging/need.sh lxc || true

@@ -47,6 +47,7 @@ var rooms = []struct {
 	{"fixtures", []string{"github.com/google/go-cmp"}},
 	{"cmd/cdi-hook", []string{"hook"}},
 	{"cmd/gpurig-probe", []string{"runner/observe", "runner/target/agent"}},
+	{"cmd/gpurig-smoke", []string{"runner/smoke"}},
 	{"cmd/gpurig", []string{"runner/cli"}},
 }
 
