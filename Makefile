@@ -40,6 +40,11 @@ test-oci: build ## run the tests that start containers by runc and crun; a skip 
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 
+test-machine: build ## run the tests that enter fake machines; a skip is a failure here
+	@packaging/need.sh machine
+	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
+	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^enter$$' ./runner/cli
+
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
@@ -60,7 +65,7 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-oci naive ## what CI runs
+check: lint check-hook test scenarios test-lxc test-machine test-oci naive ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)

@@ -37,6 +37,10 @@ var (
 	_ fusenode.NodeReader     = (*member)(nil)
 	_ fusenode.NodeWriter     = (*member)(nil)
 	_ fusenode.NodeCreater    = (*member)(nil)
+	_ fusenode.NodeMkdirer    = (*member)(nil)
+	_ fusenode.NodeUnlinker   = (*member)(nil)
+	_ fusenode.NodeRmdirer    = (*member)(nil)
+	_ fusenode.NodeRenamer    = (*member)(nil)
 	_ fusenode.NodeStatfser   = (*member)(nil)
 )
 
@@ -236,6 +240,22 @@ func (n *member) mayOpen(flags uint32) syscall.Errno {
 // Create is part of fusenode.NodeCreater: as in sysfs, not even root may.
 func (n *member) Create(context.Context, string, uint32, uint32, *fuse.EntryOut) (*fusenode.Inode, fusenode.FileHandle, uint32, syscall.Errno) {
 	return nil, nil, 0, syscall.EACCES
+}
+
+// Mkdir is part of fusenode.NodeMkdirer: sysfs allows none of this (kernfs_iop_mkdir).
+func (n *member) Mkdir(context.Context, string, uint32, *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
+	return nil, syscall.EPERM
+}
+
+// Unlink is part of fusenode.NodeUnlinker.
+func (n *member) Unlink(context.Context, string) syscall.Errno { return syscall.EPERM }
+
+// Rmdir is part of fusenode.NodeRmdirer.
+func (n *member) Rmdir(context.Context, string) syscall.Errno { return syscall.EPERM }
+
+// Rename is part of fusenode.NodeRenamer.
+func (n *member) Rename(context.Context, string, fusenode.InodeEmbedder, string, uint32) syscall.Errno {
+	return syscall.EPERM
 }
 
 // Statfs is part of fusenode.NodeStatfser.

@@ -27,6 +27,7 @@ import (
 	"gpurig/fakehw/machine"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/nvmllib"
+	"gpurig/fakehw/smi"
 	"gpurig/fakehw/tree"
 )
 
@@ -43,13 +44,14 @@ type Options struct {
 
 // An artefact is something of the driver that works.
 type artefact struct {
-	soname string
-	build  func(ctx context.Context, cache string) (string, error)
+	name  string // of its file: of a library also with another version
+	build func(ctx context.Context, cache string) (string, error)
 }
 
 var artefacts = []artefact{
 	{nvmllib.SONAME, nvmllib.Build},
 	{cudalib.SONAME, cudalib.Build},
+	{path.Base(smi.Path), smi.Build},
 }
 
 // Add puts the working user space of h into the machine that o describes. Without
@@ -67,6 +69,9 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 		fmt.Fprintf(opts.Warn, "NVML and CUDA do not answer on this host: %v\n", err)
 	case err != nil:
 		return err
+	}
+	if driver := h.Model().Driver; driver != nil && driver.VGPU != "" { // the package of the vGPU manager has it
+		files = with(files, map[string][]byte{smi.SRIOVManagePath: smi.SRIOVManage()})
 	}
 	d := live.NewDriver(h)
 	o.Files = with(o.Files, files)
@@ -127,11 +132,13 @@ func (a artefact) content(ctx context.Context, cache string) ([]byte, error) {
 	return os.ReadFile(p)
 }
 
-// replaces reports whether the library's file may have this name: its SONAME, or
-// the same with a version.
+// replaces reports whether this is the artefact's file on a host.
 func (a artefact) replaces(name string) bool {
-	version, ok := strings.CutPrefix(name, strings.TrimSuffix(a.soname, "1"))
-	return ok && strings.Trim(version, "0123456789.") == "" && version != ""
+	if stem, ok := strings.CutSuffix(a.name, ".so.1"); ok {
+		version, ok := strings.CutPrefix(name, stem+".so.")
+		return ok && strings.Trim(version, "0123456789.") == "" && version != ""
+	}
+	return name == a.name
 }
 
 // places returns the files of the host that stand for each artefact.
