@@ -70,4 +70,4 @@ check: lint check-hook test scenarios test-lxc test-machine test-oci naive ## wh
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-oci test-sanitize bench lint golden fuzz naive check-hook check clean
+.PHONY: help build scenarios test test-lxc test-oci test-machine test-sanitize bench lint golden fuzz naive check-hook check clean

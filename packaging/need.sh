@@ -6,15 +6,18 @@ set -eu
 case "${1:-}" in
 lxc) programs="lxc-start newuidmap"; packages="lxc uidmap busybox-static musl" ;;
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
-*) echo "usage: need.sh lxc|oci" >&2; exit 2 ;;
+machine) programs="lspci setpriv cc"; packages="pciutils util-linux gcc libc6-dev" ;;
+*) echo "usage: need.sh lxc|oci|machine" >&2; exit 2 ;;
 esac
 
 missing=""
 for p in $programs; do
 	command -v "$p" >/dev/null 2>&1 || missing="$missing $p"
 done
-[ -x /bin/busybox ] || missing="$missing busybox"
-[ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ] || missing="$missing musl"
+if [ "$1" != machine ]; then # a root file system of a container
+	[ -x /bin/busybox ] || missing="$missing busybox"
+	[ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ] || missing="$missing musl"
+fi
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" != 0 ]; then

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gpurig/fakehw/machine/machinetest"
 	"gpurig/fakehw/mntns"
 	"gpurig/runner/cli"
 )
@@ -22,9 +24,11 @@ func TestMain(m *testing.M) {
 
 // Each script is one story of the command line.
 func TestScripts(t *testing.T) {
+	home := os.Getenv("HOME")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("REALHOME", home) // has the cache of what was compiled
 			recordings, err := filepath.Abs("../../fixtures/hosts")
 			e.Setenv("RECORDINGS", recordings)
 			return err
@@ -33,6 +37,11 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "fakeroot": // this machine allows a fake root directory
 				return mntns.Able() == nil, nil
+			case "machine": // this machine allows a fake one; GPURIG_REQUIRE_MACHINE says that it must
+				return os.Getenv(machinetest.RequireEnv) != "" || machinetest.Able() == nil, nil
+			case "cc":
+				_, err := exec.LookPath("cc")
+				return os.Getenv(machinetest.RequireEnv) != "" || err == nil, nil
 			case "root": // who may make device nodes
 				return os.Geteuid() == 0, nil
 			}

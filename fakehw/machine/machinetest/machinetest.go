@@ -22,7 +22,8 @@ import (
 // that Require would skip fails.
 const RequireEnv = "GPURIG_REQUIRE_MACHINE"
 
-var able = sync.OnceValue(func() error {
+// Able says why no fake machine can be entered here; nil: it can.
+var Able = sync.OnceValue(func() error {
 	h, err := host("no-gpu")
 	if err == nil {
 		_, err = machine.Enter(context.Background(), h, machine.Options{Command: []string{"true"}, UserNamespace: os.Geteuid() != 0})
@@ -34,7 +35,7 @@ var able = sync.OnceValue(func() error {
 // user namespaces, and FUSE.
 func Require(t testing.TB) {
 	t.Helper()
-	if err := able(); err != nil {
+	if err := Able(); err != nil {
 		Skip(t, "no fake machine can be entered here: %v", err)
 	}
 }
