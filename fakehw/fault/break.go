@@ -46,6 +46,33 @@ func Break(m host.Model, faults List) (Broken, error) {
 	return b, nil
 }
 
+// BreakNow is Break of a host that changes while it is broken: a fault of which
+// the subject is not there now (a GPU that was pulled out) waits until it is.
+func BreakNow(m host.Model, faults List) Broken {
+	b := Broken{Model: m, healthy: m}
+	for _, f := range faults {
+		was := b
+		was.codes = maps.Clone(b.codes)
+		if kinds[rank(f.kind)].act(&b, f) != nil {
+			b = was
+		}
+	}
+	return b
+}
+
+// Pinned returns f with its GPU named by what never changes, the PCI address, as
+// NVML numbers the GPUs of m. A GPU without an address keeps its index.
+func (f Fault) Pinned(m host.Model) Fault {
+	b := Broken{Model: m, healthy: m}
+	if f.gpu == "" {
+		return f
+	}
+	if g, err := b.gpu(f.gpu); err == nil && g.PCI != nil {
+		f.gpu = g.PCI.BDF.String()
+	}
+	return f
+}
+
 // NVML returns opts, which is about the GPUs of b.Model, with what the faults
 // make of the library.
 func (b Broken) NVML(opts nvmlfake.Options) nvmlfake.Options {

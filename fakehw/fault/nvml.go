@@ -96,6 +96,13 @@ func breakNVML(b *Broken, f Fault) error {
 	return nil
 }
 
+// Lost reports whether every call about the GPU of this NVML index fails, and
+// with which code.
+func (b Broken) Lost(index int) (nvml.Return, bool) {
+	code, lost := b.codes[fmt.Sprintf("*:%d", index)]
+	return code, lost
+}
+
 // start returns what NVML's start returns on the host as its model is.
 func (b *Broken) start() nvml.Return { return nvmlfake.New(b.Model, nvmlfake.Options{}).Init() }
 

@@ -38,6 +38,10 @@ func (d *Driver) Control(_ context.Context, c control.Command, from control.Call
 	if c.Verb == control.SetVFs {
 		return d.setVFs(c, from)
 	}
+	c, reply = d.h.asked(c)
+	if reply.Code != nvml.SUCCESS {
+		return reply
+	}
 	before := d.kept()
 	err := d.h.Change(func(m host.Model) (host.Model, error) {
 		before = d.kept()
@@ -71,12 +75,14 @@ func (d *Driver) keep(s control.State) {
 	d.state = s
 }
 
-// NVML returns opts with what the driver keeps about the host's GPUs. M is the
-// host's model.
+// NVML returns opts with what the driver keeps about the host's GPUs, and with
+// the host's faults. M is the host's model.
 func (d *Driver) NVML(m host.Model, opts nvmlfake.Options) nvmlfake.Options {
 	s := d.kept()
 	s.Model = m
-	return s.NVML(opts)
+	d.h.mu.Lock()
+	defer d.h.mu.Unlock()
+	return d.h.broken.NVML(s.NVML(opts))
 }
 
 // setVFs makes virtual functions as a write to the function's sriov_numvfs does.

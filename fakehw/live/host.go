@@ -18,6 +18,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/fakehw"
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/tree"
 )
 
@@ -26,6 +27,8 @@ type Options struct {
 	// Build makes the tree of a model; nil: fakehw.Build. It must not keep or
 	// share what it returns.
 	Build func(host.Model) (*tree.Tree, error)
+	// Faults are what is broken at first; see SetFaults.
+	Faults fault.List
 }
 
 // A Host is one fake host. Its methods may be called from several goroutines.
@@ -35,7 +38,10 @@ type Host struct {
 	writing sync.Mutex // one change at a time, until everybody was told
 	mem     memory     // guarded by writing
 	mu      sync.Mutex // guards what follows
-	model   host.Model
+	model   host.Model // without the faults
+	broken  fault.Broken
+	faults  fault.List
+	pinned  fault.List    // faults, by what their GPUs are named for good
 	news    chan struct{} // closed, and made anew, when a node is closed or the host changes
 	tree    *tree.Tree
 	open    map[string]int    // how often a node is open, by path
@@ -57,14 +63,25 @@ func New(m host.Model, opts Options) (*Host, error) {
 	}
 	h.mem = newMemory(h.model)
 	var err error
-	if h.tree, err = h.build(h.model); err != nil {
+	if h.broken, err = fault.Break(h.model, opts.Faults); err != nil {
+		return nil, err
+	}
+	h.faults, h.pinned = opts.Faults, pin(opts.Faults, h.model, nil, nil)
+	if h.tree, err = h.files(h.broken, h.mem); err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-// Model returns a copy of the host's model as it is now.
+// Model returns a copy of the host's model as it is now, under its faults.
 func (h *Host) Model() host.Model {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.broken.Model.Clone()
+}
+
+// sound returns a copy of the model without the faults.
+func (h *Host) sound() host.Model {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.model.Clone()
@@ -85,8 +102,8 @@ func (h *Host) Watch(f func(Event)) {
 	h.watches = append(h.watches, f)
 }
 
-// Change makes the model what f makes of it, and the tree what follows. An error
-// of f, or a model that no tree can be made of, changes nothing.
+// Change makes the model what f makes of it, and the tree what follows. Faults are
+// not in the model that f gets: they lie over what it makes. An error of f, or a model that no tree can be made of, changes nothing.
 func (h *Host) Change(f func(host.Model) (host.Model, error)) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
@@ -95,7 +112,7 @@ func (h *Host) Change(f func(host.Model) (host.Model, error)) error {
 
 // change is Change for those who hold writing.
 func (h *Host) change(f func(host.Model) (host.Model, error)) error {
-	next, err := f(h.Model())
+	next, err := f(h.sound())
 	if err != nil {
 		return err
 	}
@@ -105,24 +122,34 @@ func (h *Host) change(f func(host.Model) (host.Model, error)) error {
 // become makes the host what model and memory say. The caller holds writing.
 func (h *Host) become(next host.Model, mem memory) error {
 	mem.learn(next)
-	t, err := h.build(next)
-	if err == nil {
-		err = mem.show(t, next)
-	}
+	b := fault.BreakNow(next.Clone(), h.pinned)
+	t, err := h.files(b, mem)
 	if err != nil {
 		return fmt.Errorf("change host: %w", err)
 	}
 	h.mem = mem
 	h.mu.Lock()
 	changes := h.tree.Become(t)
-	h.model = next.Clone()
+	h.model, h.broken = next.Clone(), b
 	watches := h.watches
 	h.tell()
 	h.mu.Unlock()
 	for _, w := range watches {
-		w(Event{Model: next, Changes: changes})
+		w(Event{Model: b.Model.Clone(), Changes: changes})
 	}
 	return nil
+}
+
+// files makes the tree of a host.
+func (h *Host) files(b fault.Broken, mem memory) (*tree.Tree, error) {
+	t, err := h.build(b.Model)
+	if err == nil {
+		err = mem.show(t, b.Model)
+	}
+	if err == nil {
+		err = b.Edit(t)
+	}
+	return t, err
 }
 
 // tell wakes the writes that wait. The caller holds mu.

@@ -40,7 +40,7 @@ func (h *Host) try(path string, data []byte) (no syscall.Errno, wait bool) {
 	h.mu.Lock()
 	news := h.news
 	h.mu.Unlock()
-	w := &write{m: h.Model(), mem: h.mem.clone(), h: h}
+	w := &write{m: h.sound(), mem: h.mem.clone(), h: h}
 	no = w.store(path, data)
 	if !w.waiting {
 		defer h.writing.Unlock()
@@ -99,6 +99,9 @@ func (w *write) store(p string, data []byte) syscall.Errno {
 		return syscall.EACCES
 	case len(data) == 0: // sysfs_kf_write
 		return 0
+	}
+	if no := w.h.withoutDriver(path.Clean(p), text(data[:min(len(data), page)])); no != 0 {
+		return no
 	}
 	return f(text(data[:min(len(data), page)]), len(data))
 }

@@ -18,6 +18,7 @@ import (
 )
 
 func newHostEnter(s Streams) *cobra.Command {
+	var faults []string
 	cmd := &cobra.Command{
 		Use:   "enter HOST [-- COMMAND [ARG...]]",
 		Short: "Run a command on a fake host, as if this machine were it",
@@ -31,7 +32,7 @@ It takes root, or a kernel that lets every user have user namespaces.`,
 		Example: "  gpurig host enter dgx-a100 -- lspci -nnk",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := openHost(args[0])
+			h, err := openHost(args[0], faults...)
 			if err != nil {
 				return err
 			}
@@ -39,14 +40,15 @@ It takes root, or a kernel that lets every user have user namespaces.`,
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
+	addFaults(cmd, &faults)
 	return cmd
 }
 
 // liveHost makes a host that changes of what a name stands for.
 func liveHost(h fakeHost) (*live.Host, error) {
-	return live.New(h.request.Model, live.Options{Build: func(m host.Model) (*tree.Tree, error) {
+	return live.New(h.request.Model, live.Options{Faults: h.request.Faults, Build: func(m host.Model) (*tree.Tree, error) {
 		r := h.request
-		r.Model = m
+		r.Model, r.Faults = m, nil // they are the live host's affair
 		return buildTree(r)
 	}})
 }

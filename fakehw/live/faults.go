@@ -1,0 +1,120 @@
+package live
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/host"
+	"gpurig/core/pci"
+	"gpurig/fakehw/control"
+	"gpurig/fakehw/fault"
+)
+
+// Faults returns what is broken on the host.
+func (h *Host) Faults() fault.List {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.faults)
+}
+
+// SetFaults makes the host have these faults and no others. They lie over it:
+// whatever programs change goes on beneath, and comes to light as faults are
+// healed. A fault names its GPU by the NVML index of the time when it was set, and
+// holds to that board; while the board is out, it waits. The error is a
+// *fault.Error, and changes nothing.
+func (h *Host) SetFaults(faults fault.List) error {
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	m := h.sound()
+	if _, err := fault.Break(m, faults); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	was, pinned := h.faults, h.pinned
+	h.faults, h.pinned = faults, pin(faults, m, was, pinned)
+	h.mu.Unlock()
+	err := h.become(m, h.mem.clone())
+	if err != nil {
+		h.mu.Lock()
+		h.faults, h.pinned = was, pinned
+		h.mu.Unlock()
+	}
+	return err
+}
+
+// pin names the GPUs of faults by address. Those that were there before keep
+// what they had.
+func pin(faults fault.List, m host.Model, before, pinned fault.List) fault.List {
+	var out fault.List
+	for _, f := range faults {
+		if i := slices.Index(before, f); i >= 0 {
+			out = append(out, pinned[i])
+		} else {
+			out = append(out, f.Pinned(m))
+		}
+	}
+	return out
+}
+
+// withoutDriver refuses to bind and unbind what a fault keeps without a driver:
+// unbinding as the kernel does (ENODEV, unbind_store of drivers/base/bus.c),
+// binding with what NVIDIA's driver returns when it cannot take a device (-1,
+// nv_pci_probe of nv-pci.c).
+func (h *Host) withoutDriver(p, text string) syscall.Errno {
+	name := path.Base(p)
+	if !strings.HasPrefix(p, "/sys/bus/pci/drivers/") || name != "bind" && name != "unbind" {
+		return 0
+	}
+	a, err := pci.ParseBDF(strings.TrimSpace(text))
+	if err != nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	driver := func(m host.Model) string {
+		for _, f := range m.Functions() {
+			if f.BDF == a {
+				return f.Driver
+			}
+		}
+		return ""
+	}
+	switch {
+	case driver(h.model) == driver(h.broken.Model):
+		return 0
+	case name == "unbind":
+		return syscall.ENODEV
+	}
+	return syscall.EPERM
+}
+
+// asked returns a command to the driver with its GPU named by address, since NVML
+// may number the GPUs of the broken host otherwise; or the refusal of a driver
+// that is not there, or whose GPU does not answer.
+func (h *Host) asked(c control.Command) (control.Command, control.Reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.faults) == 0 {
+		return c, control.OK()
+	}
+	m := h.broken.Model
+	if m.Driver == nil {
+		return c, control.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
+	}
+	for _, g := range m.NVIDIAGPUs() {
+		if g.PCI == nil || g.Index != c.GPU.Index && g.PCI.BDF != c.GPU.BDF {
+			continue
+		}
+		if code, lost := h.broken.Lost(g.Index); lost {
+			return c, control.Refuse(code, "GPU %s does not answer", g.PCI.BDF)
+		}
+		c.GPU = control.ByBDF(g.PCI.BDF)
+		return c, control.OK()
+	}
+	return c, control.Refuse(nvml.ERROR_NOT_FOUND, "no GPU %s", fmt.Sprint(c.GPU))
+}
