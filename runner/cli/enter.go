@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -20,7 +21,7 @@ import (
 func newHostEnter(s Streams) *cobra.Command {
 	var faults []string
 	cmd := &cobra.Command{
-		Use:   "enter HOST [-- COMMAND [ARG...]]",
+		Use:   "enter HOST [--fault FAULT]... [-- COMMAND [ARG...]]",
 		Short: "Run a command on a fake host, as if this machine were it",
 		Long: `Enter runs a command, or a shell, in which /sys, /dev, /proc and the driver's
 files are those of the fake host; all else is this machine's. What the command
@@ -29,19 +30,44 @@ mediated devices appear. Nothing of it is seen outside, and all of it is gone
 when the command ends. The exit code is the command's.
 
 It takes root, or a kernel that lets every user have user namespaces.`,
-		Example: "  gpurig host enter dgx-a100 -- lspci -nnk",
-		Args:    cobra.MinimumNArgs(1),
+		Example: `  gpurig host enter dgx-a100 -- lspci -nnk
+  gpurig host enter dgx-a100 --fault off-bus:0 -- nvidia-smi`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := openHost(args[0], faults...)
+			more, command, err := cutFaults(args[1:])
 			if err != nil {
 				return err
 			}
-			return enterHost(cmd.Context(), s, h, args[1:])
+			h, err := openHost(args[0], append(faults, more...)...)
+			if err != nil {
+				return err
+			}
+			return enterHost(cmd.Context(), s, h, command)
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
 	addFaults(cmd, &faults)
 	return cmd
+}
+
+// cutFaults takes the flags between a host and its command: what comes after the
+// host is not parsed as flags, so that a command's own need no "--" before them.
+func cutFaults(args []string) (faults, command []string, err error) {
+	for len(args) > 0 {
+		value, inline := strings.CutPrefix(args[0], "--fault=")
+		switch {
+		case inline:
+			args = args[1:]
+		case args[0] != "--fault":
+			return faults, args, nil
+		case len(args) == 1:
+			return nil, nil, hint(errors.New("flag needs an argument: --fault"), "gpurig host fault --list names the faults")
+		default:
+			value, args = args[1], args[2:]
+		}
+		faults = append(faults, value)
+	}
+	return faults, nil, nil
 }
 
 // liveHost makes a host that changes of what a name stands for.
