@@ -131,15 +131,20 @@ func (g *gpu) GetMemoryInfo_v2() (nvml.Memory_v2, nvml.Return) {
 }
 
 func (g *gpu) GetBAR1MemoryInfo() (nvml.BAR1Memory, nvml.Return) {
-	var size uint64
+	size := g.bar1()
+	return answer(g.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Free: size})
+}
+
+// bar1 returns the size of BAR 1 in bytes; 0 if there is none.
+func (g *gpu) bar1() uint64 {
 	if g.PCI != nil {
 		for _, b := range g.PCI.BARs {
 			if b.Index == 1 {
-				size = b.Size
+				return b.Size
 			}
 		}
 	}
-	return answer(g.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Free: size})
+	return 0
 }
 
 // GetPciInfo is not supported on a platform device such as Orin's GPU.

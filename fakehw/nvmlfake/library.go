@@ -181,10 +181,14 @@ func (l *Library) SystemGetDriverVersion() (string, nvml.Return) {
 	return l.model.Driver.Version, nvml.SUCCESS
 }
 
-// SystemGetNVMLVersion returns the driver's version after CUDA's major: "12.550.163.01".
+// SystemGetNVMLVersion returns the library's version after CUDA's major:
+// "12.550.163.01". It works before Init, and beside a driver of another version.
 func (l *Library) SystemGetNVMLVersion() (string, nvml.Return) {
-	if r := l.check("SystemGetNVMLVersion"); r != nvml.SUCCESS {
+	if r, ok := l.opts.Fail["SystemGetNVMLVersion"]; ok {
 		return "", r
+	}
+	if l.model.Userspace == nil || l.model.Driver == nil {
+		return "", nvml.ERROR_NOT_SUPPORTED
 	}
 	major, _, ok := parseDotted(l.model.Driver.CUDA)
 	if !ok {

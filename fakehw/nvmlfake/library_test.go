@@ -80,6 +80,9 @@ func TestEveryCallAnswersAndNoneSucceedsBeforeInit(t *testing.T) {
 		}
 		for name, rs := range answers {
 			for _, r := range rs {
+				if name == "SystemGetNVMLVersion" {
+					continue // it asks nothing of the driver
+				}
 				if !started && (r == nvml.SUCCESS || r == nvml.ERROR_NOT_SUPPORTED) {
 					t.Errorf("%s before Init = %v", name, r)
 				}

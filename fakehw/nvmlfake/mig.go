@@ -82,6 +82,22 @@ func (m *migDevice) GetMemoryInfo() (nvml.Memory, nvml.Return) {
 	return answer(m.check("DeviceGetMemoryInfo"), total > 0, nvml.Memory{Total: total, Free: total})
 }
 
+// GetBAR1MemoryInfo returns the part of the GPU's BAR that goes with the memory
+// slices of the GPU instance, less one MiB, as public nvidia-smi output has it:
+// 32767MiB of 65536MiB for four slices of eight.
+func (m *migDevice) GetBAR1MemoryInfo() (nvml.BAR1Memory, nvml.Return) {
+	var size uint64
+	if m.gpu.PCI != nil {
+		if p, ok := catalog.ByID(m.gpu.PCI.ID); ok && p.Slices > 0 {
+			size = m.gpu.bar1() / uint64(p.Slices) * uint64(m.ci.parent.Size)
+		}
+	}
+	if size > mib {
+		size -= mib
+	}
+	return answer(m.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Free: size})
+}
+
 // GetComputeRunningProcesses lists none, as of a full GPU.
 func (m *migDevice) GetComputeRunningProcesses() ([]nvml.ProcessInfo, nvml.Return) {
 	return answer(m.check("DeviceGetComputeRunningProcesses"), true, []nvml.ProcessInfo{})

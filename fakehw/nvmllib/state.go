@@ -21,13 +21,14 @@ func State(m host.Model) []byte { return StateWith(m, nvmlfake.Options{}) }
 //
 // The facts are asked of nvmlfake, so there is one place that knows them. What
 // it does not support is not in the file. Of a host on which NVML does not
-// start, the file has the code alone.
+// start, the file has the code and the library's version alone.
 func StateWith(m host.Model, opts nvmlfake.Options) []byte {
 	w := &state{}
 	w.line("gpurig-nvml 1")
 	lib := nvmlfake.New(m, nvmlfake.Options{OldMIGNames: opts.OldMIGNames, PendingMIG: opts.PendingMIG, Persistence: opts.Persistence})
 	r := lib.Init()
 	w.line("init %d", r)
+	fact(w, "nvml", lib.SystemGetNVMLVersion)
 	for _, call := range slices.Sorted(maps.Keys(opts.Fail)) {
 		w.line("fail %s %d", call, opts.Fail[call])
 	}
@@ -71,7 +72,6 @@ func pair[T any](w *state, key string, get func() (T, T, nvml.Return)) {
 
 func (w *state) host(lib *nvmlfake.Library) {
 	fact(w, "driver", lib.SystemGetDriverVersion)
-	fact(w, "nvml", lib.SystemGetNVMLVersion)
 	fact(w, "cuda", lib.SystemGetCudaDriverVersion)
 }
 
@@ -192,5 +192,6 @@ func (w *state) migDevice(m nvml.Device) {
 	w.line("mig %d %d %d %d %d %d %s", index, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB, memory.Total, a.MultiprocessorCount,
 		engines(a.SharedCopyEngineCount, a.SharedDecoderCount, a.SharedEncoderCount, a.SharedJpegCount, a.SharedOfaCount))
 	fact(w, "miguuid", m.GetUUID)
+	fact(w, "migbar1", func() (uint64, nvml.Return) { v, r := m.GetBAR1MemoryInfo(); return v.Bar1Total, r })
 	fact(w, "migname", m.GetName)
 }

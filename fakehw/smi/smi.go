@@ -45,6 +45,7 @@ func program() clib.Program {
 		Name:    "nvidia-smi",
 		Cache:   "smi",
 		Sources: []clib.Sources{{FS: sources, Pattern: "csrc/*"}, nvmllib.Channel()},
+		Flags:   []string{"-Wno-format-truncation"}, // cells are cut to their width on purpose
 		Libs:    []string{"-ldl"},
 	}
 }

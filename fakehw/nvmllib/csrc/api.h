@@ -16,6 +16,10 @@
  * initialised and no fault is asked for. Every begin… needs one leave. */
 unsigned begin(const char *call, struct host **h);
 
+/* begin_early is begin for a call that needs no initialised library; the host is
+ * 0 when there is none. */
+unsigned begin_early(const char *call, struct host **h);
+
 /* begin_at is begin for a call on a handle; see handle_find for kind. Faults of
  * the handle's GPU count. */
 unsigned begin_at(const char *call, void *handle, int kind, struct part *at);

@@ -91,10 +91,11 @@ API unsigned nvmlDeviceGetBAR1MemoryInfo(void *d, struct memory *out)
 	unsigned r = begin_at("DeviceGetBAR1MemoryInfo", d, 0, &at);
 	if (!r && !out)
 		r = INVALID_ARGUMENT;
-	if (!r && (at.ci || !at.gpu->bar1))
+	unsigned long long size = r ? 0 : at.ci ? at.ci->bar1 : at.gpu->bar1;
+	if (!r && !size)
 		r = NOT_SUPPORTED;
 	if (!r)
-		*out = (struct memory){.total = at.gpu->bar1, .free = at.gpu->bar1};
+		*out = (struct memory){.total = size, .free = size};
 	return leave(r);
 }
 

@@ -20,7 +20,7 @@
  *         ciname TEXT
  *       ci ID PROFILE START SIZE
  *         mig INDEX GISLICES CISLICES MEMORYMB MEMORYBYTES SMS ENGINES
- *         miguuid TEXT   migname TEXT
+ *         miguuid TEXT   migname TEXT   migbar1 BYTES
  *
  * ENGINES are five numbers: copy, decoders, encoders, jpeg, ofa.
  */
@@ -279,6 +279,8 @@ static int of_gi(struct reader *r, const char *key, char *line)
 	}
 	if (!strcmp(key, "miguuid"))
 		return text(line, ci->uuid, sizeof ci->uuid);
+	if (!strcmp(key, "migbar1"))
+		return number(&line, &ci->bar1);
 	if (!strcmp(key, "migname"))
 		return text(line, ci->name, sizeof ci->name);
 	return -1;

@@ -54,7 +54,7 @@ struct ci {
 	int is_mig; /* the rest is set */
 	unsigned index, gi_slices, ci_slices, sms;
 	struct engines engines;
-	unsigned long long memory_mb, memory;
+	unsigned long long memory_mb, memory, bar1;
 	char uuid[MAX_TEXT], name[MAX_TEXT];
 };
 

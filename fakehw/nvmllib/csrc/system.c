@@ -35,8 +35,8 @@ API unsigned nvmlSystemGetDriverVersion(char *out, unsigned size)
 API unsigned nvmlSystemGetNVMLVersion(char *out, unsigned size)
 {
 	struct host *h;
-	unsigned r = begin("SystemGetNVMLVersion", &h);
-	return leave(r ? r : give_text(h->nvml, out, size));
+	unsigned r = begin_early("SystemGetNVMLVersion", &h);
+	return leave(r ? r : give_text(h ? h->nvml : "", out, size));
 }
 
 static unsigned cuda(const char *call, int *out)

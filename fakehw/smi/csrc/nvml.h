@@ -166,7 +166,6 @@ struct pair {
 	X(DeviceGetGpuFabricInfo, (device, struct fabric *))                               \
 	X(DeviceGetComputeRunningProcesses_v3, (device, unsigned *, void *))               \
 	X(DeviceGetGraphicsRunningProcesses_v3, (device, unsigned *, void *))              \
-	X(DeviceGetTopologyCommonAncestor, (device, device, unsigned *))                   \
 	X(DeviceGetMigMode, (device, unsigned *, unsigned *))                              \
 	X(DeviceSetMigMode, (device, unsigned, unsigned *))                                \
 	X(DeviceGetMaxMigDeviceCount, (device, unsigned *))                                \

@@ -63,7 +63,6 @@ int query(const char *sections);
 int csv(const char *fields, const char *format);
 int csv_apps(const char *fields, const char *format);
 int csv_help(void);
-int topology(void);
 int version(void);
 int help(void);
 int mig_help(void);

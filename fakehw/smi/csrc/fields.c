@@ -1,0 +1,446 @@
+/* The values of a GPU, by the names that --query-gpu gives them. -q takes its
+ * values from here too; what has no name there has one that starts with "q.". */
+#include "fields.h"
+
+#include <string.h>
+#include <time.h>
+
+unsigned memory_of(device d, struct memory_v2 *out)
+{
+	struct memory m;
+	out->version = FORM(struct memory_v2, 2);
+	unsigned r = nvml.DeviceGetMemoryInfo_v2(d, out);
+	if (r != NOT_SUPPORTED && r != NO_FUNCTION)
+		return r;
+	r = nvml.DeviceGetMemoryInfo(d, &m);
+	*out = (struct memory_v2){.total = m.total, .free = m.free, .used = m.used};
+	return r;
+}
+
+/* TEXT_FIELD, NUMBER and WORD make the getter of a call with one result. */
+#define TEXT_FIELD(name, call) \
+	static unsigned name(const struct gpu *g, char *out) { return nvml.call(g->d, out, TEXT); }
+
+#define NUMBER(name, call, format)                            \
+	static unsigned name(const struct gpu *g, char *out)  \
+	{                                                     \
+		unsigned n, r = nvml.call(g->d, &n);          \
+		if (!r)                                       \
+			snprintf(out, TEXT, format, n);       \
+		return r;                                     \
+	}
+
+static unsigned word(unsigned r, unsigned n, const char *const *words, unsigned count, char *out)
+{
+	if (!r)
+		snprintf(out, TEXT, "%s", n < count ? words[n] : "Unknown");
+	return r;
+}
+
+#define WORD(name, call, ...)                                                              \
+	static unsigned name(const struct gpu *g, char *out)                               \
+	{                                                                                  \
+		static const char *const words[] = {__VA_ARGS__};                          \
+		unsigned n = 0, r = nvml.call(g->d, &n);                                   \
+		return word(r, n, words, sizeof words / sizeof *words, out);               \
+	}
+
+/* SIDE makes the getter of one of two results. */
+#define SIDE(name, call, side, ...)                                                        \
+	static unsigned name(const struct gpu *g, char *out)                               \
+	{                                                                                  \
+		static const char *const words[] = {__VA_ARGS__};                          \
+		unsigned n[2] = {0, 0}, r = nvml.call(g->d, &n[0], &n[1]);                 \
+		return word(r, n[side], words, sizeof words / sizeof *words, out);         \
+	}
+
+/* INDEXED makes the getter of a call whose argument says which. */
+#define INDEXED(name, call, arg)                                      \
+	static unsigned name(const struct gpu *g, char *out)          \
+	{                                                             \
+		unsigned n, r = nvml.call(g->d, arg, &n);             \
+		if (!r)                                               \
+			snprintf(out, TEXT, "%u", n);                 \
+		return r;                                             \
+	}
+
+static unsigned watts(unsigned r, unsigned milli, char *out)
+{
+	if (!r)
+		snprintf(out, TEXT, "%u.%02u", milli / 1000, milli % 1000 / 10);
+	return r;
+}
+
+#define WATTS(name, call)                                     \
+	static unsigned name(const struct gpu *g, char *out)  \
+	{                                                     \
+		unsigned n = 0, r = nvml.call(g->d, &n);      \
+		return watts(r, n, out);                      \
+	}
+
+static unsigned mebibytes(unsigned r, unsigned long long bytes, char *out)
+{
+	if (!r)
+		snprintf(out, TEXT, "%llu", bytes >> 20);
+	return r;
+}
+
+#define MEMORY(name, kind, call, member)                      \
+	static unsigned name(const struct gpu *g, char *out)  \
+	{                                                     \
+		struct kind m = {0};                          \
+		unsigned r = call(g->d, &m);                  \
+		return mebibytes(r, m.member, out);           \
+	}
+
+#define PCI(name, format, value)                                   \
+	static unsigned name(const struct gpu *g, char *out)       \
+	{                                                          \
+		struct pci_info p;                                 \
+		unsigned r = nvml.DeviceGetPciInfo_v3(g->d, &p);   \
+		if (!r)                                            \
+			snprintf(out, TEXT, format, value);        \
+		return r;                                          \
+	}
+
+#define ECC(name, type, counter)                                                   \
+	static unsigned name(const struct gpu *g, char *out)                       \
+	{                                                                          \
+		unsigned long long n;                                              \
+		unsigned r = nvml.DeviceGetTotalEccErrors(g->d, type, counter, &n);\
+		if (!r)                                                            \
+			snprintf(out, TEXT, "%llu", n);                            \
+		return r;                                                          \
+	}
+
+#define SWITCH "Disabled", "Enabled"
+
+TEXT_FIELD(uuid, DeviceGetUUID)
+TEXT_FIELD(name, DeviceGetName)
+TEXT_FIELD(serial, DeviceGetSerial)
+TEXT_FIELD(vbios, DeviceGetVbiosVersion)
+TEXT_FIELD(part, DeviceGetBoardPartNumber)
+TEXT_FIELD(inforom, DeviceGetInforomImageVersion)
+NUMBER(minor_number, DeviceGetMinorNumber, "%u")
+NUMBER(board_id, DeviceGetBoardId, "0x%x")
+NUMBER(accounting_size, DeviceGetAccountingBufferSize, "%u")
+NUMBER(fan, DeviceGetFanSpeed, "%u")
+NUMBER(pstate, DeviceGetPerformanceState, "P%u")
+NUMBER(link_max, DeviceGetMaxPcieLinkGeneration, "%u")
+NUMBER(link_now, DeviceGetCurrPcieLinkGeneration, "%u")
+NUMBER(width_max, DeviceGetMaxPcieLinkWidth, "%u")
+NUMBER(width_now, DeviceGetCurrPcieLinkWidth, "%u")
+NUMBER(replays, DeviceGetPcieReplayCounter, "%u")
+WORD(persistence, DeviceGetPersistenceMode, SWITCH)
+WORD(display_mode, DeviceGetDisplayMode, SWITCH)
+WORD(display_active, DeviceGetDisplayActive, SWITCH)
+WORD(accounting, DeviceGetAccountingMode, SWITCH)
+WORD(multi_board, DeviceGetMultiGpuBoard, "No", "Yes")
+WORD(power_management, DeviceGetPowerManagementMode, SWITCH)
+WORD(compute_mode, DeviceGetComputeMode, "Default", "Exclusive_Thread", "Prohibited", "Exclusive_Process")
+WORD(virtualization, DeviceGetVirtualizationMode, "None", "Pass-Through", "VGPU", "Host VGPU", "Host VSGA")
+WORD(host_vgpu, DeviceGetHostVgpuMode, "Non SR-IOV", "SR-IOV")
+WORD(brand, DeviceGetBrand, "Unknown", "Quadro", "Tesla", "NVS", "Grid", "GeForce", "Titan", "NVIDIA Virtual Applications",
+     "NVIDIA Virtual PC", "NVIDIA Virtual Compute Server", "NVIDIA RTX Virtual Workstation", "NVIDIA Cloud Gaming", "Quadro RTX",
+     "NVIDIA RTX", "NVIDIA", "GeForce RTX", "Titan RTX")
+WORD(architecture, DeviceGetArchitecture, "Unknown", "Unknown", "Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace",
+     "Hopper", "Blackwell")
+SIDE(mig_now, DeviceGetMigMode, 0, SWITCH)
+SIDE(mig_pending, DeviceGetMigMode, 1, SWITCH)
+SIDE(ecc_now, DeviceGetEccMode, 0, SWITCH)
+SIDE(ecc_pending, DeviceGetEccMode, 1, SWITCH)
+INDEXED(temperature, DeviceGetTemperature, 0)
+INDEXED(shutdown_at, DeviceGetTemperatureThreshold, 0)
+INDEXED(slowdown_at, DeviceGetTemperatureThreshold, 1)
+INDEXED(memory_at, DeviceGetTemperatureThreshold, 2)
+INDEXED(most_at, DeviceGetTemperatureThreshold, 3)
+INDEXED(target_at, DeviceGetTemperatureThreshold, 5)
+INDEXED(clock_gr, DeviceGetClockInfo, CLOCK_GRAPHICS)
+INDEXED(clock_sm, DeviceGetClockInfo, CLOCK_SM)
+INDEXED(clock_mem, DeviceGetClockInfo, CLOCK_MEM)
+INDEXED(clock_video, DeviceGetClockInfo, CLOCK_VIDEO)
+INDEXED(most_gr, DeviceGetMaxClockInfo, CLOCK_GRAPHICS)
+INDEXED(most_sm, DeviceGetMaxClockInfo, CLOCK_SM)
+INDEXED(most_mem, DeviceGetMaxClockInfo, CLOCK_MEM)
+INDEXED(most_video, DeviceGetMaxClockInfo, CLOCK_VIDEO)
+INDEXED(app_gr, DeviceGetApplicationsClock, CLOCK_GRAPHICS)
+INDEXED(app_mem, DeviceGetApplicationsClock, CLOCK_MEM)
+INDEXED(default_gr, DeviceGetDefaultApplicationsClock, CLOCK_GRAPHICS)
+INDEXED(default_mem, DeviceGetDefaultApplicationsClock, CLOCK_MEM)
+WATTS(power, DeviceGetPowerUsage)
+WATTS(power_limit, DeviceGetPowerManagementLimit)
+WATTS(power_default, DeviceGetPowerManagementDefaultLimit)
+WATTS(power_enforced, DeviceGetEnforcedPowerLimit)
+MEMORY(memory_total, memory_v2, memory_of, total)
+MEMORY(memory_reserved, memory_v2, memory_of, reserved)
+MEMORY(memory_used, memory_v2, memory_of, used)
+MEMORY(memory_free, memory_v2, memory_of, free)
+MEMORY(bar1_total, memory, nvml.DeviceGetBAR1MemoryInfo, total)
+MEMORY(bar1_used, memory, nvml.DeviceGetBAR1MemoryInfo, used)
+MEMORY(bar1_free, memory, nvml.DeviceGetBAR1MemoryInfo, free)
+PCI(pci_bus_id, "%s", p.bus_id)
+PCI(pci_domain, "0x%04X", p.domain)
+PCI(pci_bus, "0x%02X", p.bus)
+PCI(pci_device, "0x%02X", p.device)
+PCI(pci_id, "0x%08X", p.id)
+PCI(pci_subsystem, "0x%08X", p.subsystem)
+ECC(ecc_volatile_corrected, 0, 0)
+ECC(ecc_volatile_uncorrected, 1, 0)
+ECC(ecc_aggregate_corrected, 0, 1)
+ECC(ecc_aggregate_uncorrected, 1, 1)
+
+static unsigned gsp(const struct gpu *g, char *out) { return nvml.DeviceGetGspFirmwareVersion(g->d, out); }
+static unsigned oem(const struct gpu *g, char *out) { return nvml.DeviceGetInforomVersion(g->d, 0, out, TEXT); }
+static unsigned inforom_ecc(const struct gpu *g, char *out) { return nvml.DeviceGetInforomVersion(g->d, 1, out, TEXT); }
+static unsigned inforom_power(const struct gpu *g, char *out) { return nvml.DeviceGetInforomVersion(g->d, 2, out, TEXT); }
+
+static unsigned limit(const struct gpu *g, char *out, int side)
+{
+	unsigned n[2] = {0, 0}, r = nvml.DeviceGetPowerManagementLimitConstraints(g->d, &n[0], &n[1]);
+	return watts(r, n[side], out);
+}
+
+static unsigned power_min(const struct gpu *g, char *out) { return limit(g, out, 0); }
+static unsigned power_max(const struct gpu *g, char *out) { return limit(g, out, 1); }
+
+static unsigned capability(const struct gpu *g, char *out)
+{
+	unsigned major, minor, r = nvml.DeviceGetCudaComputeCapability(g->d, &major, &minor);
+	if (!r)
+		snprintf(out, TEXT, "%u.%u", major, minor);
+	return r;
+}
+
+static unsigned used_by(const struct gpu *g, char *out, int memory)
+{
+	struct pair p = {0, 0};
+	unsigned r = nvml.DeviceGetUtilizationRates(g->d, &p);
+	if (!r)
+		snprintf(out, TEXT, "%u", memory ? p.b : p.a);
+	return r;
+}
+
+static unsigned used_gpu(const struct gpu *g, char *out) { return used_by(g, out, 0); }
+static unsigned used_memory(const struct gpu *g, char *out) { return used_by(g, out, 1); }
+
+static unsigned used_encoder(const struct gpu *g, char *out)
+{
+	unsigned n = 0, period, r = nvml.DeviceGetEncoderUtilization(g->d, &n, &period);
+	if (!r)
+		snprintf(out, TEXT, "%u", n);
+	return r;
+}
+
+static unsigned used_decoder(const struct gpu *g, char *out)
+{
+	unsigned n = 0, period, r = nvml.DeviceGetDecoderUtilization(g->d, &n, &period);
+	if (!r)
+		snprintf(out, TEXT, "%u", n);
+	return r;
+}
+
+static unsigned fabric_state(const struct gpu *g, char *out)
+{
+	static const char *const words[] = {"Not Supported", "Not Started", "In Progress", "Completed"};
+	struct fabric f = {.state = 0};
+	unsigned r = nvml.DeviceGetGpuFabricInfo(g->d, &f);
+	return word(r, f.state, words, 4, out);
+}
+
+static unsigned fabric_status(const struct gpu *g, char *out)
+{
+	struct fabric f = {.state = 0};
+	unsigned r = nvml.DeviceGetGpuFabricInfo(g->d, &f);
+	if (!r)
+		snprintf(out, TEXT, "%s", why(f.status));
+	return r;
+}
+
+static unsigned gpu_index(const struct gpu *g, char *out)
+{
+	snprintf(out, TEXT, "%u", g->index);
+	return OK;
+}
+
+static unsigned gpu_count(const struct gpu *g, char *out)
+{
+	(void)g;
+	snprintf(out, TEXT, "%u", machine.count);
+	return OK;
+}
+
+static unsigned driver(const struct gpu *g, char *out)
+{
+	(void)g;
+	snprintf(out, TEXT, "%s", machine.driver);
+	return OK;
+}
+
+static unsigned timestamp(const struct gpu *g, char *out)
+{
+	struct timespec now;
+	struct tm t;
+	(void)g;
+	clock_gettime(CLOCK_REALTIME, &now);
+	localtime_r(&now.tv_sec, &t);
+	size_t n = strftime(out, TEXT, "%Y/%m/%d %H:%M:%S", &t);
+	snprintf(out + n, TEXT - n, ".%03ld", now.tv_nsec / 1000000);
+	return OK;
+}
+
+/* nothing is the getter of what is not modelled. */
+static unsigned nothing(const struct gpu *g, char *out)
+{
+	(void)g, (void)out;
+	return NOT_SUPPORTED;
+}
+
+/* The order is that of --help-query-gpu. */
+const struct field fields[] = {
+    {"timestamp", 0, "", timestamp},
+    {"driver_version", 0, "", driver},
+    {"count", 0, "", gpu_count},
+    {"name", "gpu_name", "", name},
+    {"serial", "gpu_serial", "", serial},
+    {"uuid", "gpu_uuid", "", uuid},
+    {"pci.bus_id", "gpu_bus_id", "", pci_bus_id},
+    {"pci.domain", 0, "", pci_domain},
+    {"pci.bus", 0, "", pci_bus},
+    {"pci.device", 0, "", pci_device},
+    {"pci.device_id", 0, "", pci_id},
+    {"pci.sub_device_id", 0, "", pci_subsystem},
+    {"pcie.link.gen.current", "pcie.link.gen.gpucurrent", "", link_now},
+    {"pcie.link.gen.max", 0, "", link_max},
+    {"pcie.link.gen.gpumax", 0, "", link_max},
+    {"pcie.link.gen.hostmax", 0, "", nothing},
+    {"pcie.link.width.current", 0, "", width_now},
+    {"pcie.link.width.max", 0, "", width_max},
+    {"index", 0, "", gpu_index},
+    {"display_mode", 0, "", display_mode},
+    {"display_active", 0, "", display_active},
+    {"persistence_mode", 0, "", persistence},
+    {"addressing_mode", 0, "", nothing},
+    {"accounting.mode", 0, "", accounting},
+    {"accounting.buffer_size", 0, "", accounting_size},
+    {"driver_model.current", 0, "", nothing},
+    {"driver_model.pending", 0, "", nothing},
+    {"vbios_version", 0, "", vbios},
+    {"inforom.img", "inforom.image", "", inforom},
+    {"inforom.oem", 0, "", oem},
+    {"inforom.ecc", 0, "", inforom_ecc},
+    {"inforom.pwr", "inforom.power", "", inforom_power},
+    {"gom.current", "gpu_operation_mode.current", "", nothing},
+    {"gom.pending", "gpu_operation_mode.pending", "", nothing},
+    {"fan.speed", 0, "%", fan},
+    {"pstate", 0, "", pstate},
+    {"clocks_event_reasons.supported", "clocks_throttle_reasons.supported", "", nothing},
+    {"clocks_event_reasons.active", "clocks_throttle_reasons.active", "", nothing},
+    {"clocks_event_reasons.gpu_idle", "clocks_throttle_reasons.gpu_idle", "", nothing},
+    {"clocks_event_reasons.applications_clocks_setting", "clocks_throttle_reasons.applications_clocks_setting", "", nothing},
+    {"clocks_event_reasons.sw_power_cap", "clocks_throttle_reasons.sw_power_cap", "", nothing},
+    {"clocks_event_reasons.hw_slowdown", "clocks_throttle_reasons.hw_slowdown", "", nothing},
+    {"clocks_event_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown", "", nothing},
+    {"clocks_event_reasons.hw_power_brake_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown", "", nothing},
+    {"clocks_event_reasons.sw_thermal_slowdown", "clocks_throttle_reasons.sw_thermal_slowdown", "", nothing},
+    {"clocks_event_reasons.sync_boost", "clocks_throttle_reasons.sync_boost", "", nothing},
+    {"memory.total", 0, "MiB", memory_total},
+    {"memory.reserved", 0, "MiB", memory_reserved},
+    {"memory.used", 0, "MiB", memory_used},
+    {"memory.free", 0, "MiB", memory_free},
+    {"compute_mode", 0, "", compute_mode},
+    {"compute_cap", 0, "", capability},
+    {"utilization.gpu", 0, "%", used_gpu},
+    {"utilization.memory", 0, "%", used_memory},
+    {"utilization.encoder", 0, "%", used_encoder},
+    {"utilization.decoder", 0, "%", used_decoder},
+    {"utilization.jpeg", 0, "%", nothing},
+    {"utilization.ofa", 0, "%", nothing},
+    {"encoder.stats.sessionCount", 0, "", nothing},
+    {"encoder.stats.averageFps", 0, "", nothing},
+    {"encoder.stats.averageLatency", 0, "", nothing},
+    {"ecc.mode.current", 0, "", ecc_now},
+    {"ecc.mode.pending", 0, "", ecc_pending},
+    {"ecc.errors.corrected.volatile.device_memory", 0, "", nothing},
+    {"ecc.errors.corrected.volatile.dram", 0, "", nothing},
+    {"ecc.errors.corrected.volatile.sram", 0, "", nothing},
+    {"ecc.errors.corrected.volatile.total", 0, "", ecc_volatile_corrected},
+    {"ecc.errors.corrected.aggregate.total", 0, "", ecc_aggregate_corrected},
+    {"ecc.errors.uncorrected.volatile.device_memory", 0, "", nothing},
+    {"ecc.errors.uncorrected.volatile.dram", 0, "", nothing},
+    {"ecc.errors.uncorrected.volatile.sram", 0, "", nothing},
+    {"ecc.errors.uncorrected.volatile.total", 0, "", ecc_volatile_uncorrected},
+    {"ecc.errors.uncorrected.aggregate.total", 0, "", ecc_aggregate_uncorrected},
+    {"retired_pages.single_bit_ecc.count", "retired_pages.sbe", "", nothing},
+    {"retired_pages.double_bit.count", "retired_pages.dbe", "", nothing},
+    {"retired_pages.pending", 0, "", nothing},
+    {"temperature.gpu", 0, "", temperature},
+    {"temperature.gpu.tlimit", 0, "", nothing},
+    {"temperature.memory", 0, "", nothing},
+    {"power.management", 0, "", power_management},
+    {"power.draw", 0, "W", power},
+    {"power.draw.average", 0, "W", power},
+    {"power.draw.instant", 0, "W", power},
+    {"power.limit", 0, "W", power_limit},
+    {"enforced.power.limit", 0, "W", power_enforced},
+    {"power.default_limit", 0, "W", power_default},
+    {"power.min_limit", 0, "W", power_min},
+    {"power.max_limit", 0, "W", power_max},
+    {"clocks.current.graphics", "clocks.gr", "MHz", clock_gr},
+    {"clocks.current.sm", "clocks.sm", "MHz", clock_sm},
+    {"clocks.current.memory", "clocks.mem", "MHz", clock_mem},
+    {"clocks.current.video", "clocks.video", "MHz", clock_video},
+    {"clocks.applications.graphics", "clocks.applications.gr", "MHz", app_gr},
+    {"clocks.applications.memory", "clocks.applications.mem", "MHz", app_mem},
+    {"clocks.default_applications.graphics", "clocks.default_applications.gr", "MHz", default_gr},
+    {"clocks.default_applications.memory", "clocks.default_applications.mem", "MHz", default_mem},
+    {"clocks.max.graphics", "clocks.max.gr", "MHz", most_gr},
+    {"clocks.max.sm", "clocks.max.sm", "MHz", most_sm},
+    {"clocks.max.memory", "clocks.max.mem", "MHz", most_mem},
+    {"mig.mode.current", 0, "", mig_now},
+    {"mig.mode.pending", 0, "", mig_pending},
+    {"gsp.mode.current", 0, "", nothing},
+    {"gsp.mode.default", 0, "", nothing},
+    {"fabric.state", 0, "", fabric_state},
+    {"fabric.status", 0, "", fabric_status},
+    {"q.architecture", 0, "", architecture},
+    {"q.brand", 0, "", brand},
+    {"q.minor", 0, "", minor_number},
+    {"q.multi_board", 0, "", multi_board},
+    {"q.board_id", 0, "", board_id},
+    {"q.part", 0, "", part},
+    {"q.gsp", 0, "", gsp},
+    {"q.virtualization", 0, "", virtualization},
+    {"q.host_vgpu", 0, "", host_vgpu},
+    {"q.replays", 0, "", replays},
+    {"q.bar1.total", 0, "MiB", bar1_total},
+    {"q.bar1.used", 0, "MiB", bar1_used},
+    {"q.bar1.free", 0, "MiB", bar1_free},
+    {"q.temperature", 0, "C", temperature},
+    {"q.shutdown", 0, "C", shutdown_at},
+    {"q.slowdown", 0, "C", slowdown_at},
+    {"q.most", 0, "C", most_at},
+    {"q.target", 0, "C", target_at},
+    {"q.memory_most", 0, "C", memory_at},
+    {"q.most_video", 0, "MHz", most_video},
+    {"q.width_max", 0, "x", width_max},
+    {"q.width_now", 0, "x", width_now},
+    {0, 0, 0, 0},
+};
+
+const struct field *field_named(const char *name)
+{
+	for (const struct field *f = fields; f->name; f++)
+		if (!strcmp(f->name, name) || (f->alias && !strcmp(f->alias, name)))
+			return f;
+	return 0;
+}
+
+unsigned get(const struct gpu *g, const char *field, char out[TEXT], const char **unit)
+{
+	const struct field *f = field_named(field);
+	if (!f)
+		return BAD_ARGUMENT;
+	*unit = f->unit;
+	unsigned r = f->get(g, out);
+	return r == BAD_ARGUMENT ? (unsigned)NOT_SUPPORTED : r;
+}
