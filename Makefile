@@ -35,7 +35,7 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 
 test-oci: build ## run the tests that start containers by runc and crun; a skip is a failure here
 	@packaging/need.sh oci
-	GPURIG_REQUIRE_OCI=1 $(GO) test -count=1 ./runner/target/oci/...
+	GPURIG_REQUIRE_OCI=1 GPURIG_PEERS=1 $(GO) test -count=1 ./runner/target/oci/...
 
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib

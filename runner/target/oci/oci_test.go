@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"gpurig/fakehw/mntns"
 	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
@@ -38,6 +39,7 @@ var builtPrograms = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	mntns.Init()
 	code := m.Run()
 	if builtDir != "" {
 		os.RemoveAll(builtDir)
