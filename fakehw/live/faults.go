@@ -28,8 +28,17 @@ func (h *Host) Faults() fault.List {
 // holds to that board; while the board is out, it waits. The error is a
 // *fault.Error, and changes nothing.
 func (h *Host) SetFaults(faults fault.List) error {
+	return h.ChangeFaults(func(fault.List) (fault.List, error) { return faults, nil })
+}
+
+// ChangeFaults is SetFaults with what f makes of the faults that there are.
+func (h *Host) ChangeFaults(f func(fault.List) (fault.List, error)) error {
 	h.writing.Lock()
 	defer h.writing.Unlock()
+	faults, err := f(h.Faults())
+	if err != nil {
+		return err
+	}
 	m := h.sound()
 	if _, err := fault.Break(m, faults); err != nil {
 		return err
@@ -38,7 +47,7 @@ func (h *Host) SetFaults(faults fault.List) error {
 	was, pinned := h.faults, h.pinned
 	h.faults, h.pinned = faults, pin(faults, m, was, pinned)
 	h.mu.Unlock()
-	err := h.become(m, h.mem.clone())
+	err = h.become(m, h.mem.clone())
 	if err != nil {
 		h.mu.Lock()
 		h.faults, h.pinned = was, pinned

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
+	"gpurig/fakehw/reach"
 	"gpurig/fakehw/tree"
 	"gpurig/fakehw/userspace"
 	"gpurig/runner/specgen"
@@ -99,6 +101,12 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) err
 	options := fakemachine.Options{Name: h.name, Command: command, Warn: s.Err}
 	if err := userspace.Add(ctx, l, &options, userspace.Options{NVML: h.request.NVML, Warn: s.Err}); err != nil {
 		return broken(err)
+	}
+	end, err := reach.Serve(reach.Dir(), h.name, l)
+	if err != nil {
+		fmt.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", printable(err.Error()))
+	} else {
+		defer end()
 	}
 	signals, stop := commandSignals()
 	defer stop()

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"gpurig/fakehw/fault"
+	"gpurig/fakehw/reach"
 )
 
 // addFaults gives a command about a fake host the flag that breaks it.
@@ -26,21 +30,97 @@ type faultLine struct {
 func newHostFault(s Streams) *cobra.Command {
 	var out output
 	var kinds bool
+	var heal []string
 	cmd := &cobra.Command{
-		Use:     "fault --list",
-		Short:   "List what can be broken on a fake host",
-		Example: "  gpurig host fault --list",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !kinds {
-				return cmd.Help()
+		Use:   "fault [MACHINE [FAULT...]]",
+		Short: "Break and heal a fake machine while it runs",
+		Long: `Fault breaks a machine that gpurig host enter runs in another terminal, or heals
+it, and then says what is broken on it. MACHINE is its host, or its process id
+where several are of that host. Without one, the machines of this user that run
+are listed. Faults that cannot be there together change nothing.
+
+What is laid over /usr, /etc and /run when the machine is entered stays as it
+was: faults of libraries and sockets reach NVML, but not those files.`,
+		Example: `  gpurig host fault --list
+  gpurig host fault
+  gpurig host fault dgx-a100 off-bus:3 no-uvm
+  gpurig host fault dgx-a100 --heal off-bus:3`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case kinds && (len(args) > 0 || len(heal) > 0):
+				return errors.New("--list takes no machine and no fault")
+			case kinds:
+				return listFaults(s, out)
+			case len(args) == 0 && len(heal) > 0:
+				return hint(errors.New("--heal without a machine"), "gpurig host fault lists those that run")
+			case len(args) == 0:
+				return listMachines(cmd.Context(), s, out)
 			}
-			return listFaults(s, out)
+			return changeFaults(cmd.Context(), s, out, args[0], args[1:], heal)
 		},
 	}
 	cmd.Flags().BoolVar(&kinds, "list", false, "list the kinds of faults")
+	cmd.Flags().StringArrayVar(&heal, "heal", nil, "end `FAULT`, as it was written; again for another")
 	addOutput(cmd, &out)
 	return cmd
+}
+
+func listMachines(ctx context.Context, s Streams, out output) error {
+	all, err := reach.List(ctx, reach.Dir())
+	if err != nil {
+		return broken(err)
+	}
+	if all == nil {
+		all = []reach.Machine{}
+	}
+	return out.print(s.Out, all, func(w io.Writer) error {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "PID\tHOST\tFAULTS")
+		for _, m := range all {
+			fmt.Fprintf(t, "%d\t%s\t%s\n", m.PID, printable(m.Host), dashText(strings.Join(m.Faults.Texts(), " ")))
+		}
+		return t.Flush()
+	})
+}
+
+func changeFaults(ctx context.Context, s Streams, out output, machine string, add, heal []string) error {
+	var r reach.Request
+	for _, text := range heal {
+		f, err := fault.Parse(text)
+		if err != nil {
+			return err
+		}
+		r.Heal = append(r.Heal, f)
+	}
+	for _, text := range add {
+		f, err := fault.Parse(text)
+		if err != nil {
+			return err
+		}
+		r.Add = append(r.Add, f)
+	}
+	m, err := reach.Find(ctx, reach.Dir(), machine)
+	switch {
+	case errors.Is(err, reach.ErrNone):
+		return hint(err, "gpurig host fault lists those that run; gpurig host enter starts one")
+	case errors.Is(err, reach.ErrSeveral):
+		return hint(err, "name one by its process id: gpurig host fault lists them")
+	case err != nil:
+		return broken(err)
+	}
+	if len(r.Add)+len(r.Heal) > 0 {
+		if m, err = reach.Ask(ctx, reach.Dir(), m.PID, r); err != nil {
+			return err
+		}
+	}
+	return out.print(s.Out, m, func(w io.Writer) error {
+		for _, f := range m.Faults {
+			if _, err := fmt.Fprintln(w, f); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func listFaults(s Streams, out output) error {

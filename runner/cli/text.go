@@ -13,6 +13,7 @@ import (
 
 	"gpurig/core/refuse"
 	"gpurig/fakehw/fault"
+	"gpurig/fakehw/reach"
 )
 
 // hintOf finds the hint that an error carries.
@@ -28,6 +29,10 @@ func hintOf(err error) string {
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return f.Hint
+	}
+	var no *reach.Refusal
+	if errors.As(err, &no) {
+		return no.Hint
 	}
 	return ""
 }

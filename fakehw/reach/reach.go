@@ -1,0 +1,271 @@
+// Package reach is how a user reaches the fake machines that run: from another
+// terminal, to see what is broken on them and to break or heal more.
+//
+// Each machine listens on a socket in a folder that only its user can enter, and
+// answers nobody else but root. A request and its reply are one line of JSON
+// each. What a change does to the machine is package live's affair.
+package reach
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/fakehw/fault"
+	"gpurig/fakehw/live"
+)
+
+// A Machine is one that runs.
+type Machine struct {
+	PID    int        `json:"pid"`  // of the process that serves it
+	Host   string     `json:"host"` // the profile's or recording's name
+	Faults fault.List `json:"faults"`
+}
+
+// A Request changes the faults of a machine: first Heal, then Add, or nothing at
+// all where one of them cannot be.
+type Request struct {
+	Heal fault.List `json:"heal,omitempty"`
+	Add  fault.List `json:"add,omitempty"`
+}
+
+type reply struct {
+	Machine
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+}
+
+// Errors of Find and Ask.
+var (
+	ErrNone    = errors.New("no such fake machine runs")
+	ErrSeveral = errors.New("several fake machines are of this host")
+)
+
+// A Refusal is what a machine says of a request that it does not carry out.
+type Refusal struct{ Text, Hint string }
+
+func (r *Refusal) Error() string { return r.Text }
+
+const (
+	ext      = ".sock"
+	maxLine  = 1 << 20
+	patience = 5 * time.Second // for one exchange
+)
+
+// Dir is the folder of this user's machines: gpurig in XDG_RUNTIME_DIR, else
+// gpurig-UID in the folder of temporary files.
+func Dir() string {
+	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
+		return filepath.Join(d, "gpurig")
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-%d", os.Geteuid()))
+}
+
+// ours makes sure that dir is a folder of ours that nobody else can enter.
+func ours(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return fmt.Errorf("%s is not a folder of this user that is closed to others: %w", dir, fs.ErrPermission)
+	}
+	return nil
+}
+
+// Serve lets h be reached as a machine of the host called name until stop is
+// called, which takes the socket away.
+func Serve(dir, name string, h *live.Host) (stop func(), err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := ours(dir); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, strconv.Itoa(os.Getpid())+ext)
+	_ = os.Remove(path) // of a process that had our id and is gone
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := l.AcceptUnix()
+			if err != nil {
+				return // closed
+			}
+			all.Go(func() {
+				defer c.Close()
+				if mayAsk(c) {
+					serve(c, name, h)
+				}
+			})
+		}
+	})
+	return func() {
+		l.Close() // takes the socket away
+		all.Wait()
+		_ = os.Remove(dir) // if it was the last
+	}, nil
+}
+
+// mayAsk reports whether the caller is our user or root.
+func mayAsk(c *net.UnixConn) bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	return err == nil && credErr == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
+}
+
+func serve(c net.Conn, name string, h *live.Host) {
+	_ = c.SetDeadline(time.Now().Add(patience))
+	line, err := readLine(c)
+	if err != nil {
+		return
+	}
+	out := reply{Machine: Machine{PID: os.Getpid(), Host: name}}
+	if err := handle(line, h); err != nil {
+		out.Error = err.Error()
+		if f, ok := errors.AsType[*fault.Error](err); ok {
+			out.Hint = f.Hint
+		}
+	}
+	out.Faults = h.Faults()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = json.NewEncoder(c).Encode(out) // who does not wait for it has no use for it
+}
+
+func handle(line []byte, h *live.Host) error {
+	var r Request
+	if err := json.Unmarshal(line, &r); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	if len(r.Heal) == 0 && len(r.Add) == 0 {
+		return nil
+	}
+	return h.ChangeFaults(func(now fault.List) (fault.List, error) {
+		var err error
+		for _, f := range r.Heal {
+			if now, err = now.Without(f); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range r.Add {
+			if now, err = now.With(f); err != nil {
+				return nil, err
+			}
+		}
+		return now, nil
+	})
+}
+
+func readLine(c net.Conn) ([]byte, error) {
+	s := bufio.NewScanner(c)
+	s.Buffer(nil, maxLine)
+	if !s.Scan() {
+		return nil, errors.Join(s.Err(), fs.ErrClosed)
+	}
+	return s.Bytes(), nil
+}
+
+// List returns the machines that run, by process id. What lies in the folder and
+// answers no more is taken away.
+func List(ctx context.Context, dir string) ([]Machine, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = ours(dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []Machine
+	for _, e := range entries {
+		pid, err := strconv.Atoi(strings.TrimSuffix(e.Name(), ext))
+		if err != nil || !strings.HasSuffix(e.Name(), ext) {
+			continue
+		}
+		m, err := Ask(ctx, dir, pid, Request{})
+		if errors.Is(err, unix.ECONNREFUSED) {
+			_ = os.Remove(filepath.Join(dir, e.Name())) // its process was killed
+		}
+		if err == nil {
+			out = append(out, m)
+		}
+	}
+	slices.SortFunc(out, func(a, b Machine) int { return a.PID - b.PID })
+	return out, nil
+}
+
+// Find returns the machine of that process id, or the only one of that host.
+func Find(ctx context.Context, dir, name string) (Machine, error) {
+	all, err := List(ctx, dir)
+	if err != nil {
+		return Machine{}, err
+	}
+	var found []Machine
+	for _, m := range all {
+		if m.Host == name || strconv.Itoa(m.PID) == name {
+			found = append(found, m)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return Machine{}, fmt.Errorf("%s: %w", name, ErrNone)
+	case 1:
+		return found[0], nil
+	}
+	return Machine{}, fmt.Errorf("%s: %w", name, ErrSeveral)
+}
+
+// Ask sends a request to the machine of that process id and returns what it is
+// then. The error is a *Refusal where the machine says no.
+func Ask(ctx context.Context, dir string, pid int, r Request) (Machine, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", filepath.Join(dir, strconv.Itoa(pid)+ext))
+	if err != nil {
+		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+	}
+	defer c.Close()
+	deadline, _ := ctx.Deadline()
+	_ = c.SetDeadline(deadline)
+	if err := json.NewEncoder(c).Encode(r); err != nil {
+		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+	}
+	line, err := readLine(c)
+	if err != nil {
+		return Machine{}, fmt.Errorf("fake machine %d does not answer: %w", pid, err)
+	}
+	var out reply
+	if err := json.Unmarshal(line, &out); err != nil {
+		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+	}
+	if out.Error != "" {
+		return out.Machine, &Refusal{out.Error, out.Hint}
+	}
+	return out.Machine, nil
+}
