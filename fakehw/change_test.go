@@ -92,7 +92,7 @@ var changes = []change{
 	{"unloaded", "dgx-a100", func(m host.Model) (host.Model, error) { return fakehw.Unloaded(m), nil },
 		func(t *testing.T, before, after host.Model) {
 			for _, n := range after.Nodes {
-				if n.Path != "/dev/dri/card0" { // the console's
+				if n.Path != "/dev/dri/card0" && n.Path != "/dev/vfio/vfio" { // the console's, and vfio's
 					t.Errorf("node %s is still there", n.Path)
 				}
 			}

@@ -30,8 +30,8 @@ func (d Difference) Sentence(a, b string) string {
 }
 
 // Compare lists what differs between two machines: system, driver, PCI
-// functions, GPUs with their MIG instances, device nodes, majors, and the files
-// of the driver. Attributes in /sys and /proc count as far as a model has them,
+// functions, GPUs with their MIG instances, vGPUs, device nodes, majors, and the
+// files of the driver. Attributes in /sys and /proc count as far as a model has them,
 // and the parameters of the driver's modules. The error says which of the two is
 // no machine that can be described.
 func Compare(a, b Machine) ([]Difference, error) {
@@ -74,6 +74,8 @@ func (c *comparison) hardware(x, y host.Model) {
 	c.things("mig", migThings(x), migThings(y))
 	c.things("nvswitches", functionThings(x.NVSwitches), functionThings(y.NVSwitches))
 	c.things("companions", functionThings(x.Companions), functionThings(y.Companions))
+	c.things("virtual functions", virtualThings(x), virtualThings(y))
+	c.things("mediated devices", mediatedThings(x), mediatedThings(y))
 	c.things("nodes", nodeThings(x), nodeThings(y))
 	c.things("majors", majorThings(x), majorThings(y))
 }
@@ -142,6 +144,7 @@ func systemFacts(m host.Model) []fact {
 		{"architecture", m.Arch}, {"kernel", m.Kernel}, {"command line", m.Cmdline},
 		{"distribution", strings.TrimSpace(m.OS.ID + " " + m.OS.VersionID)},
 		{"merged /usr", yes(m.OS.MergedUsr, "a merged /usr")}, {"IOMMU", yes(m.IOMMU, "an IOMMU")},
+		{"idle PCI drivers", strings.Join(m.Drivers, " ")}, {"drivers_autoprobe", yes(m.NoProbe, "0")},
 	}
 }
 
@@ -152,7 +155,7 @@ func driverFacts(m host.Model) []fact {
 	}
 	return []fact{
 		{"version", d.Version}, {"open kernel modules", yes(d.Open, "the open kernel modules")}, {"CUDA", d.CUDA},
-		{"modules", strings.Join(d.Modules, " ")},
+		{"modules", strings.Join(d.Modules, " ")}, {"vGPUs", d.VGPU},
 	}
 }
 
@@ -237,7 +240,36 @@ func functionThing(f host.PCIFunction) thing {
 	return thing{is: f.ID.String(), facts: []fact{
 		{"PCI id", f.ID.String()}, {"class", text(f.Class)}, {"revision", text(f.Revision)}, {"bound driver", f.Driver},
 		{"NUMA node", numberOr(f.NUMANode)}, {"IOMMU group", numberOr(f.IOMMUGroup)}, {"BARs", strings.Join(bars, " ")},
+		{"driver_override", f.Override}, {"device of iommufd", f.VFIODev}, {"SR-IOV", sriovText(f.SRIOV)},
 	}}
+}
+
+// sriovText is empty for a function that can have no virtual ones.
+func sriovText(s *host.SRIOV) string {
+	if s == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d from %d by %d, device %04x%s", s.Num, s.Total, s.Offset, s.Stride, s.Device, yes(s.NoProbe, ", drivers_autoprobe 0"))
+}
+
+func virtualThings(m host.Model) map[string]thing {
+	out := map[string]thing{}
+	for _, v := range m.VFs {
+		t := functionThing(v.PCIFunction)
+		t.facts = append(t.facts, fact{"physical function", v.PF.String()}, fact{"vGPU type", yes(v.VGPU != 0, text(v.VGPU))}, fact{"vGPU parameters", v.Params})
+		out[v.BDF.String()] = t
+	}
+	return out
+}
+
+func mediatedThings(m host.Model) map[string]thing {
+	out := map[string]thing{}
+	for _, d := range m.MDevs {
+		out[d.UUID] = thing{is: d.Type + " on " + d.Parent.String(), facts: []fact{
+			{"parent", d.Parent.String()}, {"type", d.Type}, {"bound driver", d.Driver}, {"IOMMU group", numberOr(d.IOMMUGroup)},
+		}}
+	}
+	return out
 }
 
 func nodeThings(m host.Model) map[string]thing {

@@ -53,6 +53,11 @@ func (c *collector) functions() {
 	if n := len(all) - kept; n > 0 {
 		c.notes.add("left out: %d PCI functions that have nothing to do with GPUs", n)
 	}
+	for _, uuid := range c.list("/sys/bus/mdev/devices") {
+		if target, err := c.r.Readlink("/sys/bus/mdev/devices/" + uuid + "/iommu_group"); err == nil {
+			groups[path.Base(target)] = true
+		}
+	}
 	c.iommu(groups)
 }
 
@@ -91,7 +96,7 @@ var pciAttributes = []string{
 	"subsystem", "uevent", "remove", "rescan", "reset", "physfn", "virtfn[0-9]*", "sriov_*",
 	"product_name", "mem_info_vram_total", "mem_info_vis_vram_total", "vbios_version",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition", "available_memory_partition",
-	"modalias", "load", "vfio-dev", "vfio-dev/*", "vfio-dev/*/dev", "nvidia/*", "mdev_supported_types", "mdev_supported_types/*", "mdev_supported_types/*/*",
+	"modalias", "load", "vfio-dev", "vfio-dev/*", "vfio-dev/*/*", "nvidia/*", "mdev_supported_types", "mdev_supported_types/*", "mdev_supported_types/*/*",
 	"mdev_supported_types/*/devices/*",
 }
 
@@ -156,14 +161,34 @@ func (c *collector) iommu(groups map[string]bool) {
 // display records the classes through which programs find cards, and AMD's
 // compute topology.
 func (c *collector) display() {
-	for _, dir := range []string{"/sys/class/drm", "/sys/class/kfd", "/sys/class/mdev_bus", "/sys/class/accel", "/sys/bus/mdev/devices"} {
+	for _, dir := range []string{"/sys/class/drm", "/sys/class/kfd", "/sys/class/mdev_bus", "/sys/class/accel"} {
 		c.glob(dir, dir+"/*")
 	}
+	c.mediated()
+	c.glob("/sys/class/vfio-dev", "/sys/class/vfio-dev/*")
+	c.each("/sys/class/vfio-dev/*/dev", func(p string) {
+		if number, err := c.r.ReadFile(p); err == nil {
+			c.look("/sys/dev")
+			c.take("/sys/dev/char/" + strings.TrimSpace(string(number)))
+		}
+	})
 	c.each("/sys/class/drm/card[0-9]*", func(p string) { c.glob(p+"/dev", p+"/device", p+"/subsystem", p+"/uevent") })
 	c.each("/sys/class/drm/renderD*", func(p string) { c.glob(p+"/dev", p+"/device", p+"/subsystem", p+"/uevent") })
 	topology := "/sys/class/kfd/kfd/topology"
 	c.glob(topology+"/system_properties", topology+"/generation_id", topology+"/nodes/*",
 		topology+"/nodes/*/name", topology+"/nodes/*/properties", topology+"/nodes/*/gpu_id")
+}
+
+// mediated records mediated devices and the drivers of their bus.
+func (c *collector) mediated() {
+	const bus = "/sys/bus/mdev"
+	c.glob(bus, bus+"/devices", bus+"/drivers/*")
+	for _, a := range driverAttributes {
+		c.glob(bus + "/drivers/*/" + a)
+	}
+	c.each(bus+"/devices/*", func(p string) {
+		c.device(p, []string{"iommu_group", "mdev_type", "nvidia/*", "remove", "subsystem", "uevent"})
+	})
 }
 
 // soc records what there is of a Tegra.

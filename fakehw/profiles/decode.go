@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/fakehw/fault"
 )
@@ -23,6 +24,7 @@ func (p *Profile) read(r *reader, n ast.Node) {
 		"os":            func(at string, n ast.Node) { p.readOS(r, at, n) },
 		"iommu":         func(at string, n ast.Node) { p.IOMMU = r.flag(at, n) },
 		"driver":        func(at string, n ast.Node) { p.readDriver(r, at, n) },
+		"drivers":       func(at string, n ast.Node) { p.Drivers = r.texts(at, n, 16) },
 		"userspace":     func(at string, n ast.Node) { p.readUserspace(r, at, n) },
 		"gpus":          func(at string, n ast.Node) { p.readGPUs(r, at, n) },
 		"nvswitches":    func(at string, n ast.Node) { p.NVSwitches = []GPU{readSwitches(r, at, n)} },
@@ -73,6 +75,7 @@ func (p *Profile) readDriver(r *reader, at string, n ast.Node) {
 		"version": func(at string, n ast.Node) { p.Driver.Version = r.text(at, n) },
 		"open":    func(at string, n ast.Node) { p.Driver.Open = r.flag(at, n) },
 		"modules": func(at string, n ast.Node) { p.Driver.Modules = r.texts(at, n, 16) },
+		"vgpu":    func(at string, n ast.Node) { p.Driver.VGPU = r.oneOf(at, n, host.VGPUMDev, host.VGPUVendor) },
 	})
 }
 

@@ -46,6 +46,22 @@ func (p *Profile) expand(fail func(path string, err error)) (host.Model, error) 
 		}
 		m = loaded
 	}
+	if p.Driver != nil && p.Driver.VGPU != "" {
+		next, err := fakehw.WithVGPUs(m, p.Driver.VGPU, p.Majors)
+		if err != nil {
+			fail("driver.vgpu", err)
+			return host.Model{}, nil
+		}
+		m = next
+	}
+	for i, name := range p.Drivers {
+		next, err := fakehw.WithPCIDriver(m, name, p.Majors)
+		if err != nil {
+			fail(fmt.Sprintf("drivers[%d]", i), err)
+			return host.Model{}, nil
+		}
+		m = next
+	}
 	m, err := fakehw.WithGPUDirect(m, p.GPUDirect, p.Majors)
 	if err != nil {
 		fail("gpudirect", err)

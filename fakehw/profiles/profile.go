@@ -51,6 +51,7 @@ type Profile struct {
 	OS          OS
 	IOMMU       bool
 	Driver      *Driver
+	Drivers     []string // of PCI functions, loaded beside and without use
 	Userspace   Userspace
 	GPUs        []GPU
 	NVSwitches  []GPU // product, addresses, NUMA nodes and groups only
@@ -77,6 +78,7 @@ type Driver struct {
 	Version string // or a branch
 	Open    bool
 	Modules []string
+	VGPU    string // host.VGPUMDev, host.VGPUVendor; empty: it makes no vGPUs
 }
 
 // A Userspace is where and how NVIDIA's libraries are installed.
