@@ -66,8 +66,8 @@ var (
 	shared = []string{"-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,defs"}
 )
 
-// Build compiles the library with cc, or the compiler that CC names, and returns
-// its path: a file named SONAME in a folder below dir whose name is the hash of
+// Build compiles the library with cc, or the compiler that CC names, with the flags
+// of CFLAGS besides its own, and returns its path: a file named SONAME in a folder below dir whose name is the hash of
 // the sources and of the compiler. It is compiled once: what is there already is
 // taken. An empty dir is gpurig in the user's cache folder. ctx bounds the
 // compiler.
@@ -89,6 +89,7 @@ type object struct {
 }
 
 func (o object) build(ctx context.Context, dir string) (string, error) {
+	o.args = append(o.args, strings.Fields(os.Getenv("CFLAGS"))...)
 	cc, err := compiler()
 	if err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}

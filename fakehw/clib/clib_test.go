@@ -3,6 +3,7 @@ package clib_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,5 +86,27 @@ func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 				t.Errorf("Build: %v; want a BuildError with %q", err, tc.want)
 			}
 		})
+	}
+}
+
+func TestAProgramRuns(t *testing.T) {
+	fsys := fstest.MapFS{"csrc/main.c": {Data: []byte("int main(void) { return CODE; }\n")}}
+	p := clib.Program{Name: "three", Sources: []clib.Sources{{FS: fsys, Pattern: "csrc/*"}}, Flags: []string{"-DCODE=3"}}
+	build := func() string {
+		path, err := p.Build(t.Context(), t.TempDir())
+		if errors.Is(err, clib.ErrNoCompiler) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for _, want := range []int{3, 4} {
+		cmd := exec.CommandContext(t.Context(), build())
+		if err := cmd.Run(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != want {
+			t.Errorf("%s: %v, want exit code %d", cmd.Path, err, want)
+		}
+		t.Setenv("CFLAGS", "-UCODE -DCODE=4") // the next one heeds the environment
 	}
 }
