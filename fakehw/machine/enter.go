@@ -102,6 +102,7 @@ func privileged() bool {
 type process struct {
 	cmd  *exec.Cmd
 	w    *wire
+	user bool          // in a user namespace
 	gone chan struct{} // closed after Wait
 	fuse *fusefs.Served
 }
@@ -121,7 +122,7 @@ func begin(w way, o Options) (*process, error) {
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	p := &process{w: newWire(os.NewFile(uintptr(pair[0]), parentEnd)), gone: make(chan struct{})}
+	p := &process{user: w.user, w: newWire(os.NewFile(uintptr(pair[0]), parentEnd)), gone: make(chan struct{})}
 	mode := "plain"
 	if w.pid {
 		mode = "pid"
@@ -164,6 +165,13 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 		}
 		return Entered{}, nil, &Error{Err: fmt.Errorf("%w: %w", ErrLost, err)}
 	}
+	s, err := newServer(h, o)
+	if err != nil {
+		return lost(err)
+	}
+	defer s.close()
+	defer h.AskHolders(p.holders(h))()
+	planned := s.plan(!p.user) // while the process starts
 	fds, err := p.w.receiveFDs(2)
 	if err != nil {
 		return lost(err)
@@ -175,18 +183,18 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	if m.Failed != nil || m.Ready == nil || fds == nil {
 		return Entered{}, m.Failed, nil
 	}
-	s, err := newServer(h, o, fds[1], m.Ready.Mknod)
-	if err != nil {
-		unix.Close(fds[0])
-		unix.Close(fds[1])
+	s.area = fds[1]
+	if p.fuse, err = s.serve(fds[0], m.Ready.Mknod); err != nil {
 		return lost(err)
 	}
-	defer s.close()
-	if p.fuse, err = s.serve(fds[0]); err != nil {
-		return lost(err)
+	plan := <-planned
+	if plan.err == nil && plan.staging.mknod != m.Ready.Mknod {
+		plan = <-s.plan(m.Ready.Mknod)
 	}
-	defer h.AskHolders(p.holders(h))()
-	setup, err := s.stage(ctx)
+	if plan.err != nil {
+		return lost(plan.err)
+	}
+	setup, err := s.stage(ctx, plan.staging)
 	if err != nil {
 		return lost(err)
 	}
@@ -226,7 +234,7 @@ func (p *process) converse(ctx context.Context, s *server, o Options, lost func(
 			case m.Failed != nil:
 				return Entered{}, m.Failed, nil
 			case m.Up:
-				s.watch(p)
+				go s.begin(p) // it may wait for an answer on the wire
 			case m.Done:
 				s.done <- struct{}{}
 			}

@@ -13,6 +13,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/host"
+	"gpurig/fakehw/live"
 	"gpurig/fakehw/tree"
 )
 
@@ -22,13 +23,15 @@ var overlaid = []string{"/usr", "/etc", "/lib", "/lib64", "/opt"}
 
 // A staging area is a tmpfs: what is in it, and how it is used.
 type staging struct {
+	mknod   bool       // nodes can be made
 	t       *tree.Tree // folders: upper/usr, work/usr, annex/0, dev
 	host    *tree.Tree
 	files   map[string][]byte
 	dirs    map[string]place // of the host's directories
 	setup   *setup
-	annexes map[string]string // real directory -> folder
-	live    string            // folder that is /run/gpurig
+	nodes   map[string]*tree.Entry // the host's own entries of /dev
+	annexes map[string]string      // real directory -> folder
+	live    string                 // folder that is /run/gpurig
 	err     error
 }
 
@@ -38,16 +41,19 @@ type place struct {
 	exists string // the deepest directory of it that is there
 }
 
-// stage says what the staging area has for a host.
-func stage(v view, o Options, mknod bool) (*staging, error) {
-	s := &staging{t: tree.New(), host: v.tree, files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
+// stage says what the staging area has for a host. It keeps nothing of the host's
+// tree but entries that do not change.
+func stage(h *live.Host, o Options, mknod bool) (*staging, error) {
+	m := h.Model()
+	h.Locker().Lock()
+	defer h.Locker().Unlock()
+	s := &staging{mknod: mknod, t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
 	if mknod {
 		s.dev()
 	}
-	err := v.tree.Walk(func(p string, e *tree.Entry) error {
-		top, _, _ := strings.Cut(strings.TrimPrefix(p, "/"), "/")
-		if top == "sys" || top == "proc" || top == "dev" {
-			return nil
+	err := s.host.Walk(func(p string, e *tree.Entry) error {
+		if p == "/sys" || p == "/proc" || p == "/dev" {
+			return fs.SkipDir
 		}
 		if data, ok := o.Files[p]; ok && e.Mode.IsRegular() {
 			e = &tree.Entry{Info: e.Info, Data: data}
@@ -60,12 +66,12 @@ func stage(v view, o Options, mknod bool) (*staging, error) {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(o.Files)) {
-		if _, err := v.tree.Lstat(p); err != nil {
+		if _, err := s.host.Lstat(p); err != nil {
 			s.entry(p, &tree.Entry{Info: host.Info{Mode: 0o755, Size: int64(len(o.Files[p]))}, Data: o.Files[p]})
 		}
 	}
-	s.run(v.m, o)
-	s.cache(v.m)
+	s.run(m, o)
+	s.cache(m)
 	return s, s.err
 }
 
@@ -226,7 +232,8 @@ func (s *staging) parents(dir, to string) {
 func (s *staging) dev() {
 	s.setup.Dev = true
 	s.do(s.t.Mkdir("/dev", 0o755))
-	for p, e := range devEntries(s.host) {
+	s.nodes = devEntries(s.host)
+	for p, e := range s.nodes {
 		s.do(putNode(s.t, p, e))
 	}
 }

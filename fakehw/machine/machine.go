@@ -30,8 +30,6 @@ import (
 	"os"
 
 	"gpurig/core/host"
-	"gpurig/fakehw/live"
-	"gpurig/fakehw/tree"
 )
 
 // Sentinels; all errors of this package wrap one of them or the context's cause.
@@ -82,11 +80,4 @@ type Options struct {
 // Entered is what became of a command.
 type Entered struct {
 	Exit int // its exit code; 128 and the signal's number if a signal ended it
-}
-
-// A view is what both ends of a machine must know of a host.
-type view struct {
-	h    *live.Host
-	tree *tree.Tree // a copy, as it was in the beginning
-	m    host.Model
 }

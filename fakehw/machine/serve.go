@@ -36,11 +36,16 @@ type server struct {
 	done  chan struct{}
 	ended atomic.Bool
 
+	early  sync.Mutex
+	events []live.Event // from before the machine was up
+
 	stop    context.CancelFunc // ends what serves the sockets
 	serving sync.WaitGroup
 }
 
-func newServer(h *live.Host, o Options, area int, mknod bool) (*server, error) {
+// newServer returns the server of h, which keeps what happens to the host from
+// now on.
+func newServer(h *live.Host, o Options) (*server, error) {
 	text, err := os.ReadFile("/proc/devices")
 	if err != nil {
 		return nil, err
@@ -49,7 +54,25 @@ func newServer(h *live.Host, o Options, area int, mknod bool) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("/proc/devices: %w", err)
 	}
-	return &server{h: h, o: o, area: area, mknod: mknod, real: real, done: make(chan struct{}, 1)}, nil
+	s := &server{h: h, o: o, area: -1, real: real, done: make(chan struct{}, 1)}
+	h.Watch(s.follow)
+	return s, nil
+}
+
+// A plan is what will be staged, if nothing is in the way.
+type plan struct {
+	staging *staging
+	err     error
+}
+
+// plan finds out what has to be staged.
+func (s *server) plan(mknod bool) <-chan plan {
+	out := make(chan plan, 1)
+	go func() {
+		st, err := stage(s.h, s.o, mknod)
+		out <- plan{st, err}
+	}()
+	return out
 }
 
 // close gives everything up. Changes of the host are not followed any more.
@@ -62,7 +85,9 @@ func (s *server) close() {
 	for _, fd := range s.fds {
 		unix.Close(fd)
 	}
-	unix.Close(s.area)
+	if s.area >= 0 {
+		unix.Close(s.area)
+	}
 }
 
 func (s *server) directory(p string) (int, error) {
@@ -78,7 +103,8 @@ func (s *server) directory(p string) (int, error) {
 }
 
 // serve answers on the FUSE connection.
-func (s *server) serve(conn int) (*fusefs.Served, error) {
+func (s *server) serve(conn int, mknod bool) (*fusefs.Served, error) {
+	s.mknod = mknod
 	u := fusefs.Union{Tree: s.h.Tree(), Lock: s.h.Locker(), Write: s.h.Write, Branches: map[string]fusefs.Branch{}, Files: map[string]func() []byte{}}
 	sys, err := newSysView()
 	if err != nil {
@@ -115,15 +141,7 @@ func procName(p string) string {
 }
 
 // stage fills the staging area and says what to do with it.
-func (s *server) stage(ctx context.Context) (*setup, error) {
-	s.h.Locker().Lock()
-	v := view{h: s.h, tree: s.h.Tree().Clone()}
-	s.h.Locker().Unlock()
-	v.m = s.h.Model()
-	st, err := stage(v, s.o, s.mknod)
-	if err != nil {
-		return nil, err
-	}
+func (s *server) stage(ctx context.Context, st *staging) (*setup, error) {
 	missing, err := disk.WriteAt(ctx, st.t, s.area, disk.Options{Mknod: s.mknod})
 	if err != nil {
 		return nil, err
@@ -140,7 +158,7 @@ func (s *server) stage(ctx context.Context) (*setup, error) {
 		out.Binds = append(out.Binds, bind{procName(p), p})
 	}
 	if s.mknod {
-		out.NoDev = s.denied(devEntries(v.tree))
+		out.NoDev = s.denied(st.nodes)
 	}
 	out.Command, out.Env = s.o.Command, s.o.Env
 	if out.Dir, err = os.Getwd(); err != nil {
@@ -168,18 +186,35 @@ func (s *server) denied(entries map[string]*tree.Entry) []string {
 	return out
 }
 
-// watch follows the host from now on.
-func (s *server) watch(p *process) {
-	if s.up.CompareAndSwap(nil, p) {
-		s.h.Watch(s.follow)
-	}
-}
-
-// follow makes the machine what the host has become.
+// follow makes the machine what the host has become. What happens before the
+// machine is up waits until it is.
 func (s *server) follow(e live.Event) {
 	if s.ended.Load() {
 		return
 	}
+	s.early.Lock()
+	if s.up.Load() == nil {
+		s.events = append(s.events, e)
+		s.early.Unlock()
+		return
+	}
+	s.early.Unlock()
+	s.show(e)
+}
+
+// begin follows the host from now on.
+func (s *server) begin(p *process) {
+	s.early.Lock()
+	defer s.early.Unlock()
+	if s.up.CompareAndSwap(nil, p) {
+		for _, e := range s.events {
+			s.show(e)
+		}
+		s.events = nil
+	}
+}
+
+func (s *server) show(e live.Event) {
 	s.fuse.Changed(e.Changes)
 	if s.mknod {
 		if err := s.nodes(e.Changes); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -65,12 +66,17 @@ type failure struct {
 type wire struct {
 	f   *os.File
 	in  *json.Decoder
+	mu  sync.Mutex // for out
 	out *json.Encoder
 }
 
-func newWire(f *os.File) *wire { return &wire{f, json.NewDecoder(f), json.NewEncoder(f)} }
+func newWire(f *os.File) *wire { return &wire{f: f, in: json.NewDecoder(f), out: json.NewEncoder(f)} }
 
-func (w *wire) send(m message) error { return w.out.Encode(m) }
+func (w *wire) send(m message) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Encode(m)
+}
 
 func (w *wire) receive() (m message, err error) { err = w.in.Decode(&m); return m, err }
 

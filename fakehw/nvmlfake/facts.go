@@ -165,6 +165,18 @@ func count(profile, unit string) int {
 	return 0
 }
 
+// giProfiles are the numbers of NVML by slices and attribute.
+var giProfiles = map[string]int{
+	"1": nvml.GPU_INSTANCE_PROFILE_1_SLICE, "2": nvml.GPU_INSTANCE_PROFILE_2_SLICE,
+	"3": nvml.GPU_INSTANCE_PROFILE_3_SLICE, "4": nvml.GPU_INSTANCE_PROFILE_4_SLICE,
+	"6": nvml.GPU_INSTANCE_PROFILE_6_SLICE, "7": nvml.GPU_INSTANCE_PROFILE_7_SLICE, "8": nvml.GPU_INSTANCE_PROFILE_8_SLICE,
+	"1+me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1, "2+me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1,
+	"1+gfx": nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, "2+gfx": nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
+	"3+gfx": nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX, "4+gfx": nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX,
+	"1-me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME, "2-me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME,
+	"1+me.all": nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME, "2+me.all": nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME,
+}
+
 // giProfile returns the nvml.GPU_INSTANCE_PROFILE_ number of a profile; -1 if
 // it has none. The double-memory 1g profile ("1g.20gb" of an 80 GB GPU) is told
 // from the plain one by its id, which is 15 on every GPU that has it.
@@ -176,16 +188,7 @@ func giProfile(profile string, id int) int {
 	if attr == "" && gpuSlices(name) == 1 && id == 15 {
 		return nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV2
 	}
-	n, ok := map[string]int{
-		"1": nvml.GPU_INSTANCE_PROFILE_1_SLICE, "2": nvml.GPU_INSTANCE_PROFILE_2_SLICE,
-		"3": nvml.GPU_INSTANCE_PROFILE_3_SLICE, "4": nvml.GPU_INSTANCE_PROFILE_4_SLICE,
-		"6": nvml.GPU_INSTANCE_PROFILE_6_SLICE, "7": nvml.GPU_INSTANCE_PROFILE_7_SLICE, "8": nvml.GPU_INSTANCE_PROFILE_8_SLICE,
-		"1+me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1, "2+me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1,
-		"1+gfx": nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX, "2+gfx": nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX,
-		"3+gfx": nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX, "4+gfx": nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX,
-		"1-me": nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME, "2-me": nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME,
-		"1+me.all": nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME, "2+me.all": nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME,
-	}[strconv.Itoa(gpuSlices(name))+attr]
+	n, ok := giProfiles[strconv.Itoa(gpuSlices(name))+attr]
 	if !ok {
 		return -1
 	}

@@ -339,11 +339,14 @@ func (t *Tree) Remove(p string) error {
 }
 
 // Walk calls f for every path in lexical order, a directory before what is in
-// it, the root first. It stops at the first error.
+// it, the root first. It stops at the first error; fs.SkipDir leaves out what is
+// in the directory, and is none.
 func (t *Tree) Walk(f func(p string, e *Entry) error) error { return walk("/", t.root, f) }
 
 func walk(p string, e *Entry, f func(string, *Entry) error) error {
-	if err := f(p, e); err != nil {
+	if err := f(p, e); err == fs.SkipDir && e.Mode.IsDir() {
+		return nil
+	} else if err != nil {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Children)) {

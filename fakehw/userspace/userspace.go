@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -147,6 +148,9 @@ func places(h *live.Host) [][]string {
 	h.Locker().Lock()
 	defer h.Locker().Unlock()
 	_ = h.Tree().Walk(func(p string, e *tree.Entry) error { // fails only if we do
+		if p == "/sys" || p == "/proc" || p == "/dev" {
+			return fs.SkipDir
+		}
 		for i, a := range artefacts {
 			if e.Mode.IsRegular() && a.replaces(path.Base(p)) {
 				out[i] = append(out[i], p)
