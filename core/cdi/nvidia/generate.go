@@ -227,5 +227,6 @@ func (g *generator) failure(err error) *refuse.Error {
 	if r, ok := errors.AsType[nvml.Return](err); ok {
 		return nvmlRefusal("call", r).WithErr(err)
 	}
-	return refusal(ReasonGenerator, "nvcdi mode "+string(g.mode), "no Spec").WithErr(err)
+	return refusal(ReasonGenerator, "nvcdi mode "+string(g.mode), "no Spec").WithErr(err).
+		WithHint("nvidia-smi on the host shows whether the driver works; the last words are those of what failed.")
 }

@@ -67,20 +67,24 @@ func refusal(r refuse.Reason, where, format string, args ...any) *refuse.Error {
 // nvmlRefusal says what an NVML error means for who wants a Spec. The call is
 // go-nvml's, "Init".
 func nvmlRefusal(call string, r nvml.Return) *refuse.Error {
-	where := "NVML " + call
-	err := &Error{Call: call, Return: r}
+	said := func(reason refuse.Reason, msg, hint string) *refuse.Error {
+		return refusal(reason, "NVML "+call, "%s", msg).WithErr(r).WithHint("%s", hint)
+	}
 	switch r {
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return refusal(ReasonNoLibrary, where, "no libnvidia-ml.so.1 on the host").WithErr(err).
-			WithHint("Install the user-space driver, or name its place as driver root.")
+		return said(ReasonNoLibrary, "no libnvidia-ml.so.1 on the host", "Install the user-space driver, or name its place as driver root.")
 	case nvml.ERROR_DRIVER_NOT_LOADED:
-		return refusal(ReasonNoDriver, where, "no NVIDIA kernel driver is loaded").WithErr(err).
-			WithHint("Load it with: modprobe nvidia.")
+		return said(ReasonNoDriver, "no NVIDIA kernel driver is loaded", "Load it with: modprobe nvidia.")
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return refusal(ReasonMismatch, where, "the libraries and the loaded kernel driver are of different versions").WithErr(err).
-			WithHint("After an upgrade, reload the kernel modules or reboot.")
+		return said(ReasonMismatch, "the libraries and the loaded kernel driver are of different versions", "After an upgrade, reload the kernel modules or reboot.")
+	case nvml.ERROR_GPU_IS_LOST:
+		return said(ReasonNVML, "the GPU has fallen off the bus", "Look for Xid 79 in the kernel's log, and reboot: nothing less brings the GPU back.")
+	case nvml.ERROR_RESET_REQUIRED:
+		return said(ReasonNVML, "the GPU needs a reset", "Reset it with nvidia-smi --gpu-reset when nothing uses it, or reboot.")
+	case nvml.ERROR_NO_PERMISSION:
+		return said(ReasonNVML, "the management library may not use the driver", "Look at owner and mode of /dev/nvidiactl and the GPU's node, or ask as root.")
 	}
-	return refusal(ReasonNVML, where, "the management library failed").WithErr(err)
+	return said(ReasonNVML, "the management library failed", "nvidia-smi asks the same library, and the kernel's log has what the driver says: lines with NVRM.")
 }
 
 // An Error is an NVML call that failed. Return is the library's code.
