@@ -58,6 +58,10 @@ golden: ## rewrite the golden files; review the difference
 naive: ## the negative control: the attack tests fail with a naive hook and translator
 	GPURIG_NAIVE=1 $(GO) test -count=1 -run '^TestNaive' ./packaging
 
+races: ## exchange directories under 100,000 operations of each kind
+	d=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
+	TMPDIR="$$d" GPURIG_RACES=100000 $(GO) test -count=1 -run '^TestA3A22ExchangeRace$$' ./hook/inroot
+
 FUZZTIME ?= 10s
 fuzz: ## fuzz every parser, FUZZTIME each (10s)
 	@packaging/fuzz.sh $(FUZZTIME)
@@ -65,9 +69,9 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-machine test-oci naive ## what CI runs
+check: lint check-hook test scenarios test-lxc test-machine test-oci naive races ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-oci test-machine test-sanitize bench lint golden fuzz naive check-hook check clean
+.PHONY: help build scenarios test test-lxc test-oci test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean

@@ -4,7 +4,7 @@
 set -eu
 
 case "${1:-}" in
-lxc) programs="lxc-start newuidmap"; packages="lxc uidmap busybox-static musl" ;;
+lxc) programs="lxc-start newuidmap strace"; packages="lxc uidmap busybox-static musl strace" ;;
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
 machine) programs="lspci setpriv cc"; packages="pciutils util-linux gcc libc6-dev" ;;
 *) echo "usage: need.sh lxc|oci|machine" >&2; exit 2 ;;

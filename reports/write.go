@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // ErrFormat marks a report file whose name says no known format.
@@ -59,17 +60,16 @@ func Write(file string, r Report) error {
 }
 
 // WriteFile writes data as the file name, 0644: the old file or the new one,
-// never a part, whenever it is killed. Its folder must be there.
-func WriteFile(name string, data []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".gpurig-*")
+// never a part, whenever it is killed or the power goes. What a killed one left
+// beside the file goes with the next. Its folder must be there.
+func WriteFile(name string, data []byte) error {
+	dir := filepath.Dir(name)
+	sweep(name)
+	f, err := temporary(name)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(f.Name())
-		}
-	}()
+	defer f.Close()
 	_, err = f.Write(data)
 	if err == nil {
 		err = f.Chmod(0o644)
@@ -77,11 +77,70 @@ func WriteFile(name string, data []byte) (err error) {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if err == nil {
+		err = os.Rename(f.Name(), name)
 	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(dir)
+}
+
+// temporary makes a file beside name that is locked as long as we live, so that
+// sweep can tell it from one that a killed process left.
+func temporary(name string) (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(filepath.Dir(name), tempPrefix(name)+"*")
+		if err != nil {
+			return nil, err
+		}
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			if _, gone := os.Lstat(f.Name()); gone == nil {
+				return f, nil
+			}
+		}
+		f.Close() // another's sweep came between
+		if err != nil && err != syscall.EWOULDBLOCK {
+			return nil, errors.Join(&os.PathError{Op: "lock", Path: f.Name(), Err: err}, os.Remove(f.Name()))
+		}
+	}
+}
+
+func tempPrefix(name string) string { return "." + filepath.Base(name) + ".gpurig-" }
+
+// sweep removes the temporaries of name that nobody holds. It is no matter if it
+// cannot: they are not the file.
+func sweep(name string) {
+	entries, err := os.ReadDir(filepath.Dir(name))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !strings.HasPrefix(e.Name(), tempPrefix(name)) {
+			continue
+		}
+		p := filepath.Join(filepath.Dir(name), e.Name())
+		f, err := os.Open(p)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			os.Remove(p)
+		}
+		f.Close()
+	}
+}
+
+// syncDir makes the entries of a folder durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), name)
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) { // a file system without it
+		return err
+	}
+	return nil
 }

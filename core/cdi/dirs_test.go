@@ -145,6 +145,29 @@ func TestReadDirsSaysWhoWonWithItsSum_A32(t *testing.T) {
 	}
 }
 
+// The files are read once: what replaces one between two questions changes
+// nothing, so that no container gets edits of two generations.
+func TestOneSnapshotForAllEdits_F23(t *testing.T) {
+	root := memRoot{"/etc/cdi/a.yaml": {data: specOf("vendor.com/dev", "a", "b")}}
+	got, problems := cdi.ReadDirs(root, cdi.DefaultDirs())
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	sum := got[0].SHA256
+	root["/etc/cdi/a.yaml"] = memFile{data: specOf("vendor.com/dev", "a")}
+	root["/var/run/cdi/b.yaml"] = memFile{data: specOf("vendor.com/dev", "b")}
+	for _, device := range []string{"a", "b"} {
+		edits, err := cdi.Resolve(got, []cdi.Name{{Vendor: "vendor.com", Class: "dev", Device: device}})
+		if err != nil || len(edits) == 0 || edits[0].Spec != "/etc/cdi/a.yaml" || got[0].SHA256 != sum {
+			t.Errorf("device %s is of %+v, %v; want the file as it was read", device, edits, err)
+		}
+	}
+	now, _ := cdi.ReadDirs(root, cdi.DefaultDirs())
+	if len(now) != 2 || now[0].SHA256 == sum {
+		t.Error("read again, nothing is new: the test changed nothing")
+	}
+}
+
 func TestExplainNamesDirectoriesAndUnusableFiles_B5_spec_dirs(t *testing.T) {
 	root := memRoot{"/etc/cdi/a.yaml": {err: syscall.EACCES}, "/var/run/cdi/b.yaml": {data: specOf("vendor.com/dev", "a")}}
 	got, problems := cdi.ReadDirs(root, cdi.DefaultDirs())

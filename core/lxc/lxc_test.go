@@ -214,7 +214,7 @@ func TestResolveMovesLinks(t *testing.T) {
 	}
 }
 
-// A30 and perms-none-and-sync: exact rules, none for a node that gets nothing,
+// A30, F31 and perms-none-and-sync: the container's own configuration has exact rules, none for a node that gets nothing,
 // one for two nodes of one number.
 func TestCgroupRulesA30(t *testing.T) {
 	p := oneNode(func(n *plan.Node) { n.Permissions = "r" })

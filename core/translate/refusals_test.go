@@ -80,6 +80,17 @@ func TestNodeRefusals(t *testing.T) {
 		{name: "A29 a number that no driver has", edits: nodes(&specs.DeviceNode{Path: "/dev/odd"}), host: func(h *tree.Tree) error {
 			return h.Mknod(device.Node{Path: "/dev/odd", Type: device.Char, Num: device.Num{Major: 250, Minor: 1}, Mode: 0o666})
 		}, want: translate.ReasonDriver, says: "no driver"},
+		{name: "A35 the control node of VFIO", edits: nodes(&specs.DeviceNode{Path: "/dev/vfio/vfio"}), host: func(h *tree.Tree) error {
+			return errors.Join(h.WriteFile("/proc/misc", []byte("196 vfio\n"), 0o444),
+				h.Mknod(device.Node{Path: "/dev/vfio/vfio", Type: device.Char, Num: device.Num{Major: 10, Minor: 196}, Mode: 0o666}))
+		}, want: translate.ReasonDriver, says: `"vfio"`},
+		{name: "A35 a VFIO group, which is wider than the GPU", edits: nodes(&specs.DeviceNode{Path: "/dev/vfio/12"}), host: func(h *tree.Tree) error {
+			return errors.Join(h.WriteFile("/proc/devices", []byte("Character devices:\n243 vfio\n"), 0o444),
+				h.Mknod(device.Node{Path: "/dev/vfio/12", Type: device.Char, Num: device.Num{Major: 243, Minor: 0}, Mode: 0o600}))
+		}, want: translate.ReasonDriver, says: `"vfio"`},
+		{name: "F20 two GPUs have exchanged their minors", edits: nodes(gpuNode("/dev/nvidia0", 195, 0, 0o666, 0)), host: func(h *tree.Tree) error {
+			return errors.Join(h.Remove("/dev/nvidia0"), h.Mknod(device.Node{Path: "/dev/nvidia0", Type: device.Char, Num: device.Num{Major: 195, Minor: 1}, Mode: 0o666}))
+		}, want: translate.ReasonNodeNum, says: "195:1"},
 		{name: "drivers cannot be read", edits: nodes(&specs.DeviceNode{Path: "/dev/nvidia0"}), host: func(h *tree.Tree) error { return h.Remove("/proc/devices") }, want: translate.ReasonDriverTab, says: "/proc/devices"},
 		{name: "B22 negative", edits: nodeWith(func(n *specs.DeviceNode) { n.Major = -1 }), want: translate.ReasonNodeNum, says: "impossible"},
 		{name: "B22 too large", edits: nodeWith(func(n *specs.DeviceNode) { n.Major = 4096 }), want: translate.ReasonNodeNum, says: "impossible"},
@@ -93,7 +104,7 @@ func TestNodeRefusals(t *testing.T) {
 		{name: "B24 permission x", edits: nodeWith(func(n *specs.DeviceNode) { n.Permissions = "rwx" }), want: translate.ReasonNodePerm},
 		{name: "B24 permissions with a blank", edits: nodeWith(func(n *specs.DeviceNode) { n.Permissions = " rw" }), want: translate.ReasonNodePerm},
 		{name: "octal-vs-decimal: mode beyond 0777", edits: nodeWith(func(n *specs.DeviceNode) { n.FileMode = ptr(fs.FileMode(0o1232)) }), want: translate.ReasonNodeMode, says: "01232"},
-		{name: "B26 no such node", edits: nodes(&specs.DeviceNode{Path: "/dev/nvidia9"}), want: translate.ReasonNodeGone, says: "/dev/nvidia9"},
+		{name: "B26 F20 no such node, or no more", edits: nodes(&specs.DeviceNode{Path: "/dev/nvidia9"}), want: translate.ReasonNodeGone, says: "/dev/nvidia9"},
 		{name: "caps-dir-as-device", edits: nodes(&specs.DeviceNode{Path: "/dev/dri"}), want: translate.ReasonNodeType, says: "a directory"},
 		{name: "B26 a regular file", edits: nodes(&specs.DeviceNode{Path: "/dev/x", HostPath: "/etc/shadow"}), want: translate.ReasonNodeType, says: "regular file"},
 		{name: "B21 null", edits: nodes(nil), want: translate.ReasonNull, says: "deviceNodes[0]"},

@@ -350,6 +350,7 @@ func TestA3A22ExchangeRace(t *testing.T) {
 		times = n
 	}
 	both(t, func(t *testing.T, open func(string) *inroot.Root) {
+		t.Parallel()
 		w := newWorld(t, "dir dev/d/d", "link dev/s $H")
 		stop := make(chan struct{})
 		done := make(chan struct{})

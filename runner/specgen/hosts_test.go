@@ -19,7 +19,7 @@ func file(s string) *string { return &s }
 
 const csvDir = "/etc/nvidia-container-runtime/host-files-for-container.d/"
 
-// Hosts that are not ready, from the bug corpus: a Spec that is half a Spec must
+// F21: hosts that are not ready, from the bug corpus: a Spec that is half a Spec must
 // say so or not be made.
 func TestSpecsMadeTooEarly(t *testing.T) {
 	g := shared(t)
