@@ -57,7 +57,9 @@ func (w *work) writeCache(ours []string) error {
 // whether there were any.
 func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
 	for _, l := range links {
-		w.surveyLink(path.Join(l.Real, l.Name), l.Target, true)
+		if err := w.surveyLink(path.Join(l.Real, l.Name), l.Target, true); err != nil {
+			return false, err
+		}
 	}
 	if err := w.saveIfAllowed(); err != nil {
 		return false, err

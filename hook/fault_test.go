@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,16 +19,18 @@ import (
 const allFaults = "GPURIG_FAULTS"
 
 // changing are the system calls by which the hook changes something.
-var changing = []string{"mkdirat", "symlinkat", "renameat", "unlinkat", "fchownat", "fchown", "fchmod", "fsync", "write", "unlink"}
+var changing = []string{"mkdirat", "symlinkat", "renameat", "unlinkat", "fchownat", "fchown", "fchmod", "fsync", "write"}
 
 // A faulty is a run of the hook that can be repeated from the same beginning.
 type faulty struct {
 	*stand
-	t       *testing.T
-	start   string // the root and its surroundings, kept aside
-	want    string // what a run without a fault makes
-	strace  string
-	program string
+	t        *testing.T
+	start    string // the root and its surroundings, kept aside
+	want     string // what a run without a fault makes
+	strace   string
+	program  string
+	affected bool            // the fault of the last run came to pass
+	ever     map[string]bool // calls at which one did
 }
 
 // newFaulty makes an image in which each kind of change is needed: a mount point,
@@ -42,9 +45,15 @@ func newFaulty(t *testing.T) *faulty {
 	if out, err := exec.Command(strace, "-o", "/dev/null", "true").CombinedOutput(); err != nil {
 		skip(t, "strace cannot trace here: %s", out)
 	}
-	f := &faulty{stand: newStand(t, "dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 libcuda.so.470", "file etc/ld.so.cache old"), t: t, strace: strace, program: hookProgram(t)}
+	f := &faulty{stand: newStand(t, "dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 libcuda.so.470", "file etc/ld.so.cache old"), t: t, strace: strace, program: hookProgram(t), ever: map[string]bool{}}
 	if err := os.WriteFile(f.path("usr/lib/gpu/libgood.so.1.2"), library(t, "libgood.so.1"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // what is made there has another group first
+		gpu := f.path("usr/lib/gpu")
+		if err := errors.Join(os.Chown(gpu, 0, 12345), os.Chmod(gpu, 0o755|os.ModeSetgid)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.spec.Links = []hookspec.Link{{Path: "/opt/gpu/old", Target: "x"}, {Path: "/usr/lib/gpu/libcuda.so.1", Target: "libcuda.so.535"}}
 	f.run(hook.Apply) // of the driver before
@@ -93,13 +102,20 @@ func (f *faulty) state() string {
 // what was said.
 func (f *faulty) inject(stage hook.Stage, fault string) (int, string) {
 	f.t.Helper()
-	args := append([]string{"-f", "-o", "/dev/null", "-e", "inject=" + fault, f.program}, f.args(stage)...)
+	log := filepath.Join(f.t.TempDir(), "log")
+	calls, _, _ := strings.Cut(fault, ":")
+	args := append([]string{"-f", "-o", log, "-e", "trace=" + calls, "-e", "inject=" + fault, f.program}, f.args(stage)...)
 	cmd := exec.CommandContext(f.t.Context(), f.strace, args...)
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		f.t.Fatal(err)
 	}
+	trace, err := os.ReadFile(log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.affected = strings.Contains(string(trace), "(INJECTED)") || strings.Contains(string(trace), "--- SIGTERM") || strings.Contains(string(trace), "killed by SIGKILL")
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
@@ -127,15 +143,20 @@ func (f *faulty) oracle(what string) {
 // sweepFaults injects a kind of fault at call 1, 2, 3 … of each system call until
 // the run is no longer affected, in both stages.
 func sweepFaults(t *testing.T, kind string, judge func(f *faulty, what string, code int, said string)) {
-	all, calls := thorough(), changing
+	calls := changing
 	if os.Getenv(allFaults) != "" {
-		all, calls = true, append(calls, "openat", "openat2", "read", "close", "flock", "fstat", "statx", "readlinkat", "newfstatat", "getdents64")
-	}
-	if !all {
+		calls = append(calls, "openat", "openat2", "read", "close", "flock", "fstat", "statx", "readlinkat", "newfstatat", "getdents64")
+	} else if !thorough() {
 		calls = []string{"symlinkat", "renameat"}
 	}
+	sweepCalls(t, kind, calls, judge)
+}
+
+// sweepCalls is sweepFaults for these system calls.
+func sweepCalls(t *testing.T, kind string, calls []string, judge func(f *faulty, what string, code int, said string)) {
+	all := thorough() || os.Getenv(allFaults) != ""
 	for _, call := range calls {
-		t.Run(call, func(t *testing.T) {
+		t.Run(call+" "+kind, func(t *testing.T) {
 			t.Parallel()
 			f := newFaulty(t)
 			for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
@@ -148,9 +169,13 @@ func sweepFaults(t *testing.T, kind string, judge func(f *faulty, what string, c
 					code, said := f.inject(stage, fmt.Sprintf("%s:%s:when=%d", call, kind, n))
 					judge(f, what, code, said)
 					f.oracle(what)
-					if code == 0 || !all {
+					if !f.affected || !all {
+						if n == 1 && !f.affected && stage == hook.Apply && !f.ever[call] {
+							t.Errorf("%s is never called: the fault is not where it should be", call)
+						}
 						break
 					}
+					f.ever[call] = true
 				}
 			}
 		})
@@ -183,6 +208,37 @@ func TestF7DiskErrorsAtEachChange(t *testing.T) {
 			f.t.Fatalf("%s: exit %d without a reason: %q", what, code, said)
 		}
 	})
+}
+
+// Errors of a full, read-only or foreign file system, and of the starter's limits,
+// at each call that can have them.
+func TestF4F5F6F8F11ErrorsAtEachChange(t *testing.T) {
+	for errno, calls := range map[string][]string{
+		"ENOSPC":    {"mkdirat", "symlinkat", "renameat", "fsync", "write"},
+		"EDQUOT":    {"mkdirat", "symlinkat", "renameat", "write"},
+		"EROFS":     {"mkdirat", "symlinkat", "renameat", "unlinkat"},
+		"EPERM":     {"symlinkat", "unlinkat", "fchownat", "fchown", "fchmod"},
+		"EACCES":    {"mkdirat", "renameat"},
+		"EOVERFLOW": {"mkdirat", "fchownat"},
+		"EFBIG":     {"write"},
+		"EMFILE":    {"openat2"},
+		"ENOMEM":    {"openat2", "symlinkat"},
+	} {
+		if !thorough() {
+			if errno != "ENOSPC" {
+				continue
+			}
+			calls = calls[:1]
+		}
+		sweepCalls(t, "error="+errno, calls, func(f *faulty, what string, code int, said string) {
+			if code != 0 && said == "" {
+				f.t.Fatalf("%s: exit %d without a reason", what, code)
+			}
+			if strings.Contains(f.tree(), ".cdi-hook-") && !strings.Contains(what, "at unlinkat") {
+				f.t.Fatalf("%s: a temporary is left:\n%s", what, f.tree())
+			}
+		})
+	}
 }
 
 // F9: interrupted calls are repeated; a path that keeps changing is given up.

@@ -55,7 +55,7 @@ func TestADeviceLessTakesItsThingsAway(t *testing.T) { // F18, leftover-empty-fi
 	}
 }
 
-func TestADriverUpgradeReplacesLinks(t *testing.T) { // stale-version-link
+func TestADriverUpgradeReplacesLinks(t *testing.T) { // F19, stale-version-link
 	s := newStand(t)
 	full(s)
 	s.run(hook.Prepare, hook.Apply)

@@ -95,8 +95,9 @@ func (w *work) surveyLinker() error {
 		return nil
 	}
 	w.journal.Cache = true
-	w.journal.addDirs(w.root.Missing("/etc"))
-	w.journal.addDirs(w.root.Missing(confDir))
+	if err := w.surveyDir(confDir); err != nil {
+		return err
+	}
 	if there, err := w.has(confFile); err != nil {
 		return err
 	} else if !there {

@@ -131,7 +131,7 @@ func TestF11LimitsOfTheStarter(t *testing.T) {
 	}
 }
 
-// F15: fifty pairs of hooks at once, one of two hook files each, some killed.
+// F15, F14: fifty pairs of hooks at once, one of two hook files each, some killed.
 func TestF15TwoHooksAtOnce(t *testing.T) {
 	s := newStand(t)
 	full(s)

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/hook/inroot"
 )
 
 // survey notes in the journal all that the hook file wants and the root does not
@@ -34,7 +35,9 @@ func (w *work) survey(s Stage) error {
 				continue // making the link will tell the error
 			}
 		}
-		w.surveyLink(l.Path, l.Target, false)
+		if err := w.surveyLink(l.Path, l.Target, false); err != nil {
+			return err
+		}
 	}
 	if err := w.surveyLinker(); err != nil {
 		return err
@@ -47,10 +50,11 @@ func (w *work) survey(s Stage) error {
 
 func (w *work) surveyPoint(m hookspec.MountPoint) error {
 	if m.Dir {
-		w.journal.addDirs(w.root.Missing(m.Path))
-		return nil
+		return w.surveyDir(m.Path)
 	}
-	w.journal.addDirs(w.root.Missing(path.Dir(m.Path)))
+	if err := w.surveyDir(path.Dir(m.Path)); err != nil {
+		return err
+	}
 	st, err := w.root.Lstat(m.Path)
 	switch {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK:
@@ -59,6 +63,8 @@ func (w *work) surveyPoint(m hookspec.MountPoint) error {
 			return err
 		}
 		w.journal.Points[m.Path] = mountFile{Was: &text}
+	case err != nil && !inroot.OfTheImage(err):
+		return err
 	case err != nil:
 		if _, ok := w.journal.Points[m.Path]; !ok {
 			w.journal.Points[m.Path] = mountFile{}
@@ -67,15 +73,27 @@ func (w *work) surveyPoint(m hookspec.MountPoint) error {
 	return nil
 }
 
-func (w *work) surveyLink(p, text string, soname bool) {
-	w.journal.addDirs(w.root.Missing(path.Dir(p)))
+// surveyDir notes those directories of p that are missing.
+func (w *work) surveyDir(p string) error {
+	dirs, err := w.root.Missing(p)
+	w.journal.addDirs(dirs)
+	return err
+}
+
+func (w *work) surveyLink(p, text string, soname bool) error {
+	if err := w.surveyDir(path.Dir(p)); err != nil {
+		return err
+	}
 	now, err := w.root.Readlink(p)
 	switch {
+	case err != nil && !inroot.OfTheImage(err):
+		return err
 	case err != nil:
 		w.journal.addLink(p, text, nil, soname)
 	case now != text:
 		w.journal.addLink(p, text, &now, soname)
 	}
+	return nil
 }
 
 func isLoop(err error) bool { return errors.Is(err, unix.ELOOP) }

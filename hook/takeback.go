@@ -69,7 +69,11 @@ func (w *work) takeBack(keep hookspec.File) error {
 		if err != nil {
 			return err
 		}
-		if removed || len(w.root.Missing(p)) > 0 {
+		gone, err := w.root.Missing(p)
+		if err != nil {
+			return err
+		}
+		if removed || len(gone) > 0 {
 			w.journal.Dirs = slices.Delete(w.journal.Dirs, i, i+1)
 		}
 	}
@@ -155,7 +159,11 @@ func (w *work) ownLinksTo(point string) error {
 		if _, known := w.journal.Links[p]; known || !strings.HasPrefix(n, stem+".so") {
 			continue
 		}
-		if text, err := w.root.Readlink(p); err == nil && text == name {
+		text, err := w.root.Readlink(p)
+		if err != nil && !inroot.OfTheImage(err) {
+			return err
+		}
+		if err == nil && text == name {
 			w.journal.addLink(p, name, nil, true)
 		}
 	}
@@ -165,12 +173,16 @@ func (w *work) ownLinksTo(point string) error {
 // putBack makes a link of the image's again, unless something is there by now.
 func (w *work) putBack(p, text string) error {
 	if _, err := w.root.Lstat(p); !notExist(err) {
+		if err != nil && !inroot.OfTheImage(err) {
+			return err
+		}
 		return nil
 	}
-	if len(w.root.Missing(path.Dir(p))) > 0 {
-		return nil // the image's directory is gone, the link with it
+	gone, err := w.root.Missing(path.Dir(p))
+	if err != nil || len(gone) > 0 {
+		return err // the image's directory is gone, the link with it
 	}
-	_, err := w.root.Symlink(p, text)
+	_, err = w.root.Symlink(p, text)
 	return err
 }
 

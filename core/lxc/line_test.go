@@ -45,7 +45,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// Whatever a plan says, the lines are read as the plan says it, or there are
+// B30: whatever a plan says, the lines are read as the plan says it, or there are
 // none. The reader here is written apart from the writer's own check.
 func FuzzEmitRoundTrip(f *testing.F) {
 	for _, s := range [][3]string{

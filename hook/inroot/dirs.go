@@ -147,21 +147,37 @@ func (r *Root) MkdirAll(p string) (Result, error) {
 }
 
 // Missing returns p and those of its parents that are not there, outermost
-// first: what MkdirAll would make.
-func (r *Root) Missing(p string) []string {
+// first: what MkdirAll would make. A path on which nothing can be made is no
+// error here; not being told what is there is one.
+func (r *Root) Missing(p string) ([]string, error) {
 	var out []string
 	for a, q, err := r.anchor(p); err == nil && q != "/"; q, p = path.Dir(q), path.Dir(p) {
 		fd, err := a.find(q, 0, anyMount)
 		if err == nil {
 			unix.Close(fd)
+			break
 		}
 		if err != unix.ENOENT {
+			if !OfTheImage(err) {
+				return nil, explain("open", p, err)
+			}
 			break
 		}
 		out = append(out, p)
 	}
 	slices.Reverse(out)
-	return out
+	return out, nil
+}
+
+// OfTheImage reports whether an error says how the image is, and not that we
+// could not look: a limit of ours, or a disk that fails.
+func OfTheImage(err error) bool {
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EINVAL, unix.EAGAIN, unix.ENAMETOOLONG, ErrMount} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *Root) mkdirAll(p string) ([]string, error) {

@@ -25,6 +25,7 @@ func newSim(t testing.TB) *sim.Sim {
 	return s
 }
 
+// The stories have a source that is gone by the start, among others (F20).
 func TestStories(t *testing.T) {
 	s := newSim(t)
 	stories, err := targettest.Stories()
