@@ -31,10 +31,12 @@ test: build ## run the tests; installs what they need when it may
 
 test-lxc: build ## run the tests that start real containers; a skip is a failure here
 	@packaging/need.sh lxc
+	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
 
 test-oci: build ## run the tests that start containers by runc and crun; a skip is a failure here
 	@packaging/need.sh oci
+	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_OCI=1 GPURIG_PEERS=1 $(GO) test -count=1 ./runner/target/oci/...
 
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour

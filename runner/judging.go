@@ -78,6 +78,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()
+		ev.Real = s.park.real(c.spec.Image)
 	}
 	if !ev.Running {
 		ev.Plan, ev.Configuration = nil, ""

@@ -15,8 +15,10 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/tree"
+	"gpurig/runner/image"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
+	"gpurig/runner/target/world"
 	"gpurig/scenarios"
 )
 
@@ -158,6 +160,8 @@ func (k *keep[K, V]) get(ctx context.Context, key K, make_ func() (V, error)) (V
 
 // A park has all machines of a run.
 type park struct {
+	images *image.Set // their links, without the files of this machine
+
 	hosts HostSource
 	all   keep[string, *machine]
 }
@@ -255,4 +259,19 @@ func (p *park) next(ctx context.Context, m *machine, step string, do func() (hos
 		}
 		return newMachine(id, model, m.recording, files, faults)
 	})
+}
+
+// real returns what resolves the links of an image in the directories of a path.
+// An image that is not known resolves nothing.
+func (p *park) real(kind string) func(string) string {
+	img, err := p.images.Image(kind)
+	if err != nil {
+		return nil
+	}
+	return func(at string) string {
+		if real, err := world.Resolve(img.Tree, at); err == nil {
+			return real
+		}
+		return at
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"gpurig/fakehw/fault"
 	"gpurig/reports"
+	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
@@ -38,7 +39,7 @@ func New(opts Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	return &Runner{opts: opts, park: &park{hosts: opts.Hosts}}, nil
+	return &Runner{opts: opts, park: &park{hosts: opts.Hosts, images: image.NewSet(image.Bare{})}}, nil
 }
 
 // Run runs the variants of the shard on all targets and returns the results,

@@ -299,13 +299,13 @@ func (e *emitter) hook(p plan.Plan) {
 }
 
 // link places a link where its directory really is in the image, and counts its
-// target from there.
+// target, where that really is, from there.
 func (e *emitter) link(l plan.Link) hookspec.Link {
 	real := e.resolve(l.Path)
 	if real == l.Path {
 		return hookspec.Link{Path: l.Path, Target: l.Target}
 	}
-	target, err := filepath.Rel(path.Dir(real), path.Join(path.Dir(l.Path), l.Target))
+	target, err := filepath.Rel(path.Dir(real), e.resolve(path.Join(path.Dir(l.Path), l.Target)))
 	if err != nil { // both are absolute: cannot happen
 		e.refuse(ReasonResolve, l.Path, "%v", err)
 	}

@@ -1,6 +1,6 @@
 // Package image has the root file systems that containers start from. The
 // harness makes them itself, of busybox and of the machine's own loader and C
-// library; nothing is downloaded.
+// library, and of an older C library where packaging/old-glibc.sh has put one.
 //
 // One description serves every target: the simulation takes the tree, the others
 // write the same tree to disk. Images know nothing of GPUs, except the two that
@@ -43,11 +43,14 @@ var kinds = map[string]struct {
 }{
 	"glibc":          {about: "Debian's layout: merged usr, multiarch folders, glibc", build: glibcMerged},
 	"glibc-unmerged": {about: "glibc with /lib and /usr/lib as folders of their own", build: glibcUnmerged},
+	"glibc-old":      {about: "Debian 11: glibc 2.31, a loader's cache in the format of before 2.32, /lib and /usr/lib apart", build: oldGlibc},
 	"musl":           {about: "Alpine's layout: musl, no ld.so.cache", build: musl},
 	"none":           {about: "no loader and no shell at all, as for static programs", build: none},
 	"readonly":       {about: "glibc, and nothing in it can be changed", readOnly: true, build: glibcMerged},
 	"stale-libs":     {about: "glibc with libraries, links and empty files of another driver version", build: staleLibs},
 	"mesa-links":     {about: "glibc with links of Mesa's where the driver wants its own", build: mesaLinks},
+	"hostile-etc":    {about: "glibc with /etc as a link that climbs out of the root", build: hostileEtc},
+	"hostile-lib":    {about: "glibc with /usr/lib as a link that climbs out of the root", build: hostileLib},
 }
 
 // Kinds returns the names of all images, sorted.

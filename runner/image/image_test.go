@@ -1,12 +1,14 @@
 package image_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"io/fs"
 	"strings"
 	"testing"
 
 	"gpurig/core/host"
+	"gpurig/core/ldcache"
 	"gpurig/runner/image"
 )
 
@@ -19,7 +21,12 @@ func TestEveryImageIsMadeOnAMachineThatHasNothing(t *testing.T) {
 			continue
 		}
 		for _, p := range []string{"/dev", "/proc", "/sys", "/etc", "/run"} {
-			if info, err := img.Tree.Lstat(p); err != nil || !info.Mode.IsDir() {
+			real, err := host.Resolve(img.Tree, p)
+			if err != nil {
+				t.Errorf("image %s: %v", kind, err)
+				continue
+			}
+			if info, err := img.Tree.Lstat(real); err != nil || !info.Mode.IsDir() {
 				t.Errorf("image %s: %s is no folder: %v, %v", kind, p, info.Mode, err)
 			}
 		}
@@ -52,6 +59,9 @@ func TestImageLayouts(t *testing.T) {
 	}{
 		{kind: "", ends: map[string]string{loader: "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/lib": "/usr/lib", "/bin/sh": "/usr/bin/busybox"}},
 		{kind: "glibc-unmerged", ends: map[string]string{loader: "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2", "/lib": "/lib", "/usr/lib": "/usr/lib"}},
+		{kind: "glibc-old", ends: map[string]string{loader: "/lib/x86_64-linux-gnu/ld-2.31.so", "/lib/x86_64-linux-gnu/libc.so.6": "/lib/x86_64-linux-gnu/libc-2.31.so"}},
+		{kind: "hostile-etc", ends: map[string]string{"/etc": image.Outside + "/etc", "/etc/ld.so.cache": image.Outside + "/etc/ld.so.cache"}},
+		{kind: "hostile-lib", ends: map[string]string{"/lib": image.Outside + "/lib", loader: image.Outside + "/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"}},
 		{kind: "musl", ends: map[string]string{muslLoader: muslLoader}, absent: []string{loader, "/etc/ld.so.cache", "/etc/ld-musl-x86_64.path"}},
 		{kind: "none", absent: []string{loader, muslLoader, "/bin/sh", "/lib", "/usr/lib"}},
 		{kind: "readonly", readOnly: true, ends: map[string]string{"/lib64": "/usr/lib64"}},
@@ -90,5 +100,43 @@ func TestUnknownImageNamesThoseThereAre(t *testing.T) {
 	_, err := image.NewSet(image.Bare{}).Image("alpine")
 	if !errors.Is(err, image.ErrUnknown) || !strings.Contains(err.Error(), "musl") {
 		t.Errorf(`Image("alpine") = %v; want ErrUnknown and the list`, err)
+	}
+}
+
+// Loaders up to 2.31 read either format; what they read is what a newer one does.
+func TestTheOldCacheSaysTheSameTwice(t *testing.T) {
+	img, err := image.NewSet(nil).Image("glibc-old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := img.Tree.ReadFile(ldcache.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := ldcache.Parse(data)
+	if err != nil || !strings.HasPrefix(string(data), "ld.so-1.7.0\x00") {
+		t.Fatalf("a cache that begins with %q: %v", data[:min(len(data), 12)], err)
+	}
+	i := strings.Index(string(data), "glibc-ld.so.cache1.1")
+	if i < 0 || i%8 != 0 {
+		t.Fatalf("the new format is at %d", i)
+	}
+	only, err := ldcache.Parse(data[i:])
+	if err != nil || len(only.Entries) != len(whole.Entries) {
+		t.Errorf("%d entries, of the new format alone %d, %v", len(whole.Entries), len(only.Entries), err)
+	}
+	n := int(binary.LittleEndian.Uint32(data[12:]))
+	if n != len(only.Entries) {
+		t.Fatalf("%d old entries, %d new ones", n, len(only.Entries))
+	}
+	text := func(at uint32) string {
+		s, _, _ := strings.Cut(string(data[16+12*n+int(at):]), "\x00")
+		return s
+	}
+	for i, e := range only.Entries {
+		old := data[16+12*i:]
+		if soname, at := text(binary.LittleEndian.Uint32(old[4:])), text(binary.LittleEndian.Uint32(old[8:])); soname != e.SONAME || at != e.Path {
+			t.Errorf("old entry %d is %s => %s; want %s => %s", i, soname, at, e.SONAME, e.Path)
+		}
 	}
 }

@@ -66,6 +66,11 @@ func glibc(b *builder, dir string) {
 	for _, name := range []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"} {
 		b.program(dir+"/"+name, "/lib/"+tuple+"/"+name)
 	}
+	searched(b)
+}
+
+// searched says which folders the loader's cache is made of.
+func searched(b *builder) {
 	b.dir("/etc/ld.so.conf.d")
 	b.file("/etc/ld.so.conf", "include /etc/ld.so.conf.d/*.conf\n")
 	b.file("/etc/ld.so.conf.d/"+tuple+".conf", "/usr/local/lib/"+tuple+"\n/lib/"+tuple+"\n/usr/lib/"+tuple+"\n")

@@ -110,7 +110,7 @@ func (j *judge) carriedMounts() {
 		}
 	}
 	for _, m := range j.ev.Plan.Mounts {
-		if seen[m.Target] == 0 {
+		if seen[m.Target] == 0 && seen[j.ev.real(m.Target)] == 0 {
 			j.add(j.ev.missing(m.Target, true, true), m.Target, "the mount that was planned", j.whatIsAt(m.Target))
 		}
 	}

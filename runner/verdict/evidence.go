@@ -53,6 +53,18 @@ type Evidence struct {
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
 	Others        map[string]Evidence  // the other containers now, for same-as; may be nil
+
+	// Real returns a path of the container with the links of its image in the
+	// directories on the way resolved: where a mount is seen. nil: there are none.
+	Real func(path string) string
+}
+
+// real is Real, where there is one.
+func (ev *Evidence) real(p string) string {
+	if ev.Real == nil {
+		return p
+	}
+	return ev.Real(p)
 }
 
 // finding makes a Finding of this evidence.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpurig/core/plan"
+	images "gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
@@ -125,7 +126,8 @@ func TestTheContainersLoaderAgreesWithTheProbe(t *testing.T) {
 	}
 	for image, loader := range map[string]string{
 		"glibc": "/lib64/ld-linux-x86-64.so.2", "glibc-unmerged": "/lib64/ld-linux-x86-64.so.2", "stale-libs": "/lib64/ld-linux-x86-64.so.2",
-		"mesa-links": "/lib64/ld-linux-x86-64.so.2", "musl": "/lib/ld-musl-x86_64.so.1", "none": "",
+		"mesa-links": "/lib64/ld-linux-x86-64.so.2", "hostile-etc": "/lib64/ld-linux-x86-64.so.2", "hostile-lib": "/lib64/ld-linux-x86-64.so.2",
+		"glibc-old": "/lib64/ld-linux-x86-64.so.2", "musl": "/lib/ld-musl-x86_64.so.1", "none": "",
 	} {
 		for _, idmap := range [][]plan.IDMap{nil, targettest.DefaultIDMap()} {
 			name := image + " privileged"
@@ -135,7 +137,11 @@ func TestTheContainersLoaderAgreesWithTheProbe(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				r := requireLXC(t, "v2")
-				if _, err := os.Stat(loader); loader != "" && err != nil {
+				from := loader
+				if image == "glibc-old" {
+					from = images.OldGlibcDir
+				}
+				if _, err := os.Stat(from); loader != "" && err != nil {
 					cannot(t, "images take the loader from this machine: %v", err)
 				}
 				c := begin(t, r.l, target.Config{Name: "c1", Image: image, Cgroup: "v2", IDMap: idmap}, targettest.Plan(targettest.Version, false))

@@ -7,15 +7,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/targettest"
 )
+
+// other matches what belongs to one process that runs targets, by its id.
+var other = regexp.MustCompile(`gpurig-([0-9]+)-`)
+
+// others reports whether something belongs to another process that is there:
+// tests of other packages run at the same time.
+func others(name string) bool {
+	m := other.FindStringSubmatch(name)
+	if m == nil {
+		return false
+	}
+	pid, err := strconv.Atoi(m[1])
+	return err == nil && pid != os.Getpid() && unix.Kill(pid, 0) == nil
+}
 
 // leftovers lists what of ours is to be seen on the machine: mounts, cgroup
 // directories, processes of the probe.
@@ -52,6 +70,7 @@ func leftovers(t *testing.T) []string {
 			out = append(out, exe+" -> "+to)
 		}
 	}
+	out = slices.DeleteFunc(out, others)
 	slices.Sort(out)
 	return out
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Images that stories run with.
-var storyImages = []string{"glibc", "glibc-unmerged", "musl", "none", "stale-libs", "mesa-links"}
+var storyImages = []string{"glibc", "glibc-unmerged", "musl", "none", "stale-libs", "mesa-links", "glibc-old", "hostile-etc", "hostile-lib"}
 
 // Stories returns every story, for both cgroup versions and both kinds of
 // container, by name.
