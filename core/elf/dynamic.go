@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// dynamic reads the dynamic section for the SONAME.
+// dynamic reads the dynamic section for the SONAME, and for what is needed.
 func (p *parser) dynamic(s segment) error {
 	if s.fileSize > maxDynamic {
 		return malformed("dynamic section of %d bytes, at most %d are read", s.fileSize, maxDynamic)
@@ -16,6 +16,7 @@ func (p *parser) dynamic(s segment) error {
 	}
 	var table, size, name uint64
 	var hasTable, hasSize, hasName bool
+	var needed []uint64
 	for {
 		tag, value, rest, ok := p.dynamicEntry(b)
 		if !ok || tag == dtNull {
@@ -28,8 +29,17 @@ func (p *parser) dynamic(s segment) error {
 			size, hasSize = value, true
 		case dtSONAME:
 			name, hasName = value, true
+		case dtNeeded:
+			if p.Class == Class32 && p.Machine == I386 {
+				needed = append(needed, value)
+			}
 		}
 		b = rest
+	}
+	if hasTable && len(needed) > 0 {
+		if err := p.needs(table, needed); err != nil {
+			return err
+		}
 	}
 	if !hasName {
 		return nil
@@ -46,6 +56,31 @@ func (p *parser) dynamic(s segment) error {
 	}
 	p.SONAME, err = p.soname(off, name)
 	return err
+}
+
+// needs looks for the C library among the names of what is needed. A damaged one
+// is another library's.
+func (p *parser) needs(table uint64, names []uint64) error {
+	off, err := p.fileOffset(table)
+	if err != nil {
+		return err
+	}
+	const length = uint64(len("libc.so.6\x00"))
+	for _, n := range names {
+		at := off + n
+		if at < off || at >= p.size || p.size-at < length {
+			continue
+		}
+		b, err := p.read("needed library", at, length)
+		if err != nil {
+			return err
+		}
+		if s := string(b); s == "libc.so.6\x00" || s == "libm.so.6\x00" {
+			p.NeedsLibc = true
+			return nil
+		}
+	}
+	return nil
 }
 
 // dynamicEntry splits the first entry off b; ok is false at the end.

@@ -83,6 +83,7 @@ type File struct {
 	Dynamic   bool   // it has a dynamic section
 	SONAME    string // matches [A-Za-z0-9._+-]{1,255}, not "." or ".."; empty: none
 	Interp    string // path of the interpreter; empty: none
+	NeedsLibc bool   // it needs libc.so.6 or libm.so.6; looked for where CacheFlags depends on it
 	OSVersion uint32 // GNU ABI note as glibc packs it: OS<<24 | major<<16 | minor<<8 | patch; zero: none
 }
 
@@ -131,6 +132,7 @@ const (
 	ptNote    = 4
 
 	dtNull   = 0
+	dtNeeded = 1
 	dtStrtab = 5
 	dtStrsz  = 10
 	dtSONAME = 14

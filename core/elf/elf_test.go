@@ -309,7 +309,10 @@ func TestCacheFlags(t *testing.T) {
 	}{
 		{File{Class: Class64, Machine: X8664}, 0x0303, true},
 		{File{Class: Class64, Machine: AArch64}, 0x0a03, true},
-		{File{Class: Class32, Machine: I386}, 0x0003, true},
+		{File{Class: Class32, Machine: I386}, 0x0001, true},
+		{File{Class: Class32, Machine: I386, NeedsLibc: true}, 0x0003, true},
+		{File{Class: Class32, Machine: I386, Interp: "/lib/ld-linux.so.2"}, 0x0003, true},
+		{File{Class: Class32, Machine: I386, Interp: "/lib/other.so"}, 0x0001, true},
 		{File{Class: Class32, Machine: X8664}, 0x0803, true},
 		{File{Class: Class32, Machine: ARM, Flags: 0x5000400}, 0x0903, true},
 		{File{Class: Class32, Machine: ARM, Flags: 0x5000200}, 0x0b03, true},
@@ -318,13 +321,31 @@ func TestCacheFlags(t *testing.T) {
 		{File{Class: Class64, Machine: RISCV, Flags: 5}, 0x1003, true},
 		{File{Class: Class64, Machine: RISCV}, 0x0f03, true},
 		{File{Class: Class64, Machine: LoongArch, Flags: 0x43}, 0x1203, true},
-		{File{Class: Class64, Machine: I386}, 0x0003, false},
+		{File{Class: Class64, Machine: I386}, 0x0001, false},
 		{File{Class: Class64, Machine: 8}, 0, false},
 		{File{}, 0, false},
 	} {
 		if got, ok := tc.f.CacheFlags(); ok != tc.ok || ok && got != tc.want {
 			t.Errorf("%+v: flags %#x, %v; want %#x, %v", tc.f, got, ok, tc.want, tc.ok)
 		}
+	}
+}
+
+// What ldconfig of glibc 2.36 printed of libraries that ld made so.
+func TestI386LibrariesByWhatTheyNeed(t *testing.T) {
+	for needed, want := range map[string]bool{"libc.so.6": true, "libm.so.6": true, "libc.so.5": false, "libc.so.60": false, "ld-linux.so.2": false, "libfoo.so.1": false, "": false} {
+		m := shared(Class32, I386, "libx.so.1")
+		m.dynamic = append(m.dynamic, dtNeeded, uint64(len(m.strings)))
+		m.strings += needed + "\x00"
+		f, err := Parse(m.bytes())
+		if err != nil || f.NeedsLibc != want {
+			t.Errorf("it needs %q: %+v, %v; want NeedsLibc %v", needed, f, err, want)
+		}
+	}
+	m := shared(Class32, I386, "libx.so.1")
+	m.dynamic = append(m.dynamic, dtNeeded, 1<<31)
+	if f, err := Parse(m.bytes()); err != nil || f.NeedsLibc {
+		t.Errorf("a name out of the file: %+v, %v", f, err)
 	}
 }
 

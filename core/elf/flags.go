@@ -3,6 +3,7 @@ package elf
 // Flags of cache entries, as glibc's ldconfig.h has them: the kind of library
 // in the low byte, what the processor must offer in the next.
 const (
+	flagELF   = 0x0001 // any: the loader takes it for every kind
 	flagLibc6 = 0x0003
 
 	flagPPC64     = 0x0500
@@ -26,12 +27,17 @@ const (
 )
 
 // CacheFlags returns the flags that glibc's cache has for a library: 0x0303 for
-// x86-64, 0x0a03 for aarch64, 0x0003 for i386. It is false for a machine, or a
+// x86-64, 0x0a03 for aarch64, 0x0003 for i386. A library of i386 that needs
+// neither libc.so.6 nor libm.so.6 and has not glibc's interpreter is 0x0001, its
+// loader for one (seen with glibc 2.36; other machines have no such kind). It is false for a machine, or a
 // width of one, that the cache does not know.
 func (f File) CacheFlags() (flags int32, ok bool) {
 	wide := f.Class == Class64
 	switch f.Machine {
 	case I386:
+		if !f.NeedsLibc && f.Interp != "/lib/ld-linux.so.2" {
+			return flagELF, !wide
+		}
 		return flagLibc6, !wide
 	case X8664:
 		if !wide {

@@ -289,7 +289,10 @@ func (e *emitter) hook(p plan.Plan) {
 	e.config.Hooked = true
 	command := e.opts.HookPath + " " + e.opts.HookFile
 	e.line("lxc.hook.version", "1")
-	if len(f.MountPoints) > 0 {
+	// A mount hook in an id map runs as the container's root and cannot write the
+	// journal: the stage before notes ahead what it is going to make.
+	noteAhead := e.opts.ApplyIn == "mount" && len(e.opts.IDMap) > 0
+	if len(f.MountPoints) > 0 || noteAhead {
 		e.line("lxc.hook.pre-start", command)
 	}
 	if apply {

@@ -253,6 +253,23 @@ func TestGroups(t *testing.T) {
 	}
 }
 
+// A mount hook of a mapped root needs the stage before, which writes the journal,
+// even where there is no mount point to make (F8).
+func TestAMappedMountHookHasAStageBefore(t *testing.T) {
+	p := plan.Plan{Links: []plan.Link{{Path: "/usr/lib/x/libcuda.so", Target: "libcuda.so.1"}}}
+	for _, tc := range []struct {
+		applyIn string
+		idmap   []plan.IDMap
+		want    bool
+	}{{"mount", idmap, true}, {"mount", nil, false}, {"start-host", idmap, false}} {
+		o := options()
+		o.ApplyIn, o.IDMap = tc.applyIn, tc.idmap
+		if got := strings.Contains(mustEmit(t, p, o).Text(), "lxc.hook.pre-start = "); got != tc.want {
+			t.Errorf("%s, id map %v: pre-start is there: %v", tc.applyIn, tc.idmap, got)
+		}
+	}
+}
+
 func TestNothingToDo(t *testing.T) {
 	c := mustEmit(t, plan.Plan{}, lxc.Options{})
 	if c.Text() != "lxc.autodev = 1\n" {
