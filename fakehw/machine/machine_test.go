@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/core/host"
 	"gpurig/fakehw/live"
 	"gpurig/fakehw/machine"
 	"gpurig/fakehw/machine/machinetest"
@@ -98,5 +99,24 @@ func TestExitCodes(t *testing.T) {
 				t.Errorf("Enter(%q) = %d, %v; want %d", tc.command, out.Exit, err, tc.want)
 			}
 		})
+	}
+}
+
+// What makes a live file may look at the host, and sees each change of it; one
+// that happens while the machine is set up is in it, too.
+func TestLiveFilesFollowTheHost(t *testing.T) {
+	machinetest.Require(t)
+	h := machinetest.Host(t, "dgx-a100")
+	o := machine.Options{Live: map[string]func(host.Model) []byte{"gpus": func(m host.Model) []byte {
+		now := h.Model() // takes the host's lock
+		return fmt.Appendf(nil, "%d %d\n", len(m.GPUs), len(now.GPUs))
+	}}}
+	before := h.Model()
+	if got := machinetest.Shell(t, h, o, `cat /run/gpurig/gpus; echo 1 > /sys/bus/pci/devices/0000:07:00.0/remove; cat /run/gpurig/gpus; ls /dev/nvidia0 2>&1 || true`); got !=
+		fmt.Sprintf("%d %[1]d\n%d %[2]d\nls: cannot access '/dev/nvidia0': No such file or directory\n", len(before.GPUs), len(before.GPUs)-1) {
+		t.Errorf("inside: %s", got)
+	}
+	if n := len(h.Model().GPUs); n != len(before.GPUs)-1 {
+		t.Errorf("%d GPUs are left", n)
 	}
 }
