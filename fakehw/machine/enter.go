@@ -165,13 +165,13 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 		}
 		return Entered{}, nil, &Error{Err: fmt.Errorf("%w: %w", ErrLost, err)}
 	}
-	s, err := newServer(h, o)
+	s, err := newServer(h, o, p)
 	if err != nil {
 		return lost(err)
 	}
 	defer s.close()
 	defer h.AskHolders(p.holders(h))()
-	planned := s.plan(!p.user) // while the process starts
+	planned, files := s.plan(!p.user), s.files() // while the process starts
 	fds, err := p.w.receiveFDs(2)
 	if err != nil {
 		return lost(err)
@@ -194,7 +194,7 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	if plan.err != nil {
 		return lost(plan.err)
 	}
-	setup, err := s.stage(ctx, plan.staging)
+	setup, err := s.stage(ctx, plan.staging, files)
 	if err != nil {
 		return lost(err)
 	}
@@ -234,7 +234,7 @@ func (p *process) converse(ctx context.Context, s *server, o Options, lost func(
 			case m.Failed != nil:
 				return Entered{}, m.Failed, nil
 			case m.Up:
-				go s.begin(p) // it may wait for an answer on the wire
+				close(s.up)
 			case m.Done:
 				s.done <- struct{}{}
 			}

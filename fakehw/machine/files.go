@@ -44,10 +44,7 @@ type place struct {
 // stage says what the staging area has for a host. It keeps nothing of the host's
 // tree but entries that do not change.
 func stage(h *live.Host, o Options, mknod bool) (*staging, error) {
-	m, made := h.Model(), map[string][]byte{}
-	for name, make := range o.Live { // who may want to look at the host
-		made[name] = make(m)
-	}
+	m := h.Model()
 	h.Locker().Lock()
 	defer h.Locker().Unlock()
 	s := &staging{mknod: mknod, t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
@@ -73,23 +70,20 @@ func stage(h *live.Host, o Options, mknod bool) (*staging, error) {
 			s.entry(p, &tree.Entry{Info: host.Info{Mode: 0o755, Size: int64(len(o.Files[p]))}, Data: o.Files[p]})
 		}
 	}
-	s.run(made, len(o.Serve))
+	s.run(o)
 	s.cache(m)
 	return s, s.err
 }
 
-// run makes /run/gpurig.
-func (s *staging) run(files map[string][]byte, sockets int) {
-	if len(files)+sockets == 0 {
+// run makes /run/gpurig, whose files and sockets come later.
+func (s *staging) run(o Options) {
+	if len(o.Live)+len(o.Serve) == 0 {
 		return
 	}
 	run := s.place("/run").exists
 	at := place{run + "/gpurig", run}
 	s.live = strings.TrimPrefix(s.folder(at.real, at), "/")
 	s.put(at.real, &tree.Entry{Info: host.Info{Mode: fs.ModeDir | 0o755}}, at)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		s.put(at.real+"/"+name, &tree.Entry{Info: host.Info{Mode: 0o644}, Data: files[name]}, at)
-	}
 }
 
 func (s *staging) do(err error) {

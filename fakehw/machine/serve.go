@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -31,13 +30,11 @@ type server struct {
 	real  []host.Major // lines of the machine's own /proc/devices
 	fds   []int        // of real directories
 	fuse  *fusefs.Served
-	live  string                  // folder of the staging area that is /run/gpurig
-	up    atomic.Pointer[process] // set when the command runs
+	live  string // folder of the staging area that is /run/gpurig
+	first *process
+	up    chan struct{} // closed when the command runs
 	done  chan struct{}
-	ended atomic.Bool
-
-	early  sync.Mutex
-	events []live.Event // from before the machine was up
+	ended chan struct{} // closed when the machine is given up
 
 	stop    context.CancelFunc // ends what serves the sockets
 	serving sync.WaitGroup
@@ -45,7 +42,7 @@ type server struct {
 
 // newServer returns the server of h, which keeps what happens to the host from
 // now on.
-func newServer(h *live.Host, o Options) (*server, error) {
+func newServer(h *live.Host, o Options, first *process) (*server, error) {
 	text, err := os.ReadFile("/proc/devices")
 	if err != nil {
 		return nil, err
@@ -54,7 +51,7 @@ func newServer(h *live.Host, o Options) (*server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("/proc/devices: %w", err)
 	}
-	s := &server{h: h, o: o, area: -1, real: real, done: make(chan struct{}, 1)}
+	s := &server{h: h, o: o, area: -1, real: real, first: first, up: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.Watch(s.follow)
 	return s, nil
 }
@@ -77,7 +74,7 @@ func (s *server) plan(mknod bool) <-chan plan {
 
 // close gives everything up. Changes of the host are not followed any more.
 func (s *server) close() {
-	s.ended.Store(true)
+	close(s.ended)
 	if s.stop != nil {
 		s.stop()
 		s.serving.Wait()
@@ -100,6 +97,19 @@ func (s *server) directory(p string) (int, error) {
 	}
 	s.fds = append(s.fds, fd)
 	return fd, nil
+}
+
+// files makes the live files. Whoever makes one may look at the host.
+func (s *server) files() <-chan map[string][]byte {
+	out := make(chan map[string][]byte, 1)
+	go func() {
+		m, files := s.h.Model(), map[string][]byte{}
+		for name, make := range s.o.Live {
+			files[name] = make(m)
+		}
+		out <- files
+	}()
+	return out
 }
 
 // serve answers on the FUSE connection.
@@ -141,7 +151,7 @@ func procName(p string) string {
 }
 
 // stage fills the staging area and says what to do with it.
-func (s *server) stage(ctx context.Context, st *staging) (*setup, error) {
+func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string][]byte) (*setup, error) {
 	missing, err := disk.WriteAt(ctx, st.t, s.area, disk.Options{Mknod: s.mknod})
 	if err != nil {
 		return nil, err
@@ -150,6 +160,11 @@ func (s *server) stage(ctx context.Context, st *staging) (*setup, error) {
 	s.live = st.live
 	if err := s.sockets(ctx); err != nil {
 		return nil, err
+	}
+	for name, data := range <-live {
+		if err := s.rewrite(name, data); err != nil {
+			return nil, err
+		}
 	}
 	out := st.setup
 	slices.Sort(out.Overlays)
@@ -186,31 +201,18 @@ func (s *server) denied(entries map[string]*tree.Entry) []string {
 	return out
 }
 
-// follow makes the machine what the host has become. What happens before the
-// machine is up waits until it is.
+// follow makes the machine what the host has become. A change that comes before
+// the machine is up waits until it is.
 func (s *server) follow(e live.Event) {
-	if s.ended.Load() {
+	select {
+	case <-s.ended:
 		return
+	default:
 	}
-	s.early.Lock()
-	if s.up.Load() == nil {
-		s.events = append(s.events, e)
-		s.early.Unlock()
-		return
-	}
-	s.early.Unlock()
-	s.show(e)
-}
-
-// begin follows the host from now on.
-func (s *server) begin(p *process) {
-	s.early.Lock()
-	defer s.early.Unlock()
-	if s.up.CompareAndSwap(nil, p) {
-		for _, e := range s.events {
-			s.show(e)
-		}
-		s.events = nil
+	select {
+	case <-s.up:
+		s.show(e)
+	case <-s.ended:
 	}
 }
 
@@ -253,12 +255,12 @@ func (s *server) nodes(changes []tree.Change) error {
 		errs = append(errs, s.place(p, entries[p]))
 	}
 	if denied := s.denied(entries); len(denied) > 0 {
-		if err := s.up.Load().w.send(message{NoDev: denied}); err != nil {
+		if err := s.first.w.send(message{NoDev: denied}); err != nil {
 			return err
 		}
 		select {
 		case <-s.done:
-		case <-s.up.Load().gone:
+		case <-s.first.gone:
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -94,6 +95,7 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) err
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
+	debug.SetGCPercent(400) // until the command runs, there is little to collect
 	l, err := liveHost(h)
 	if err != nil {
 		return broken(err)
