@@ -34,6 +34,7 @@ type Machine struct {
 	PID    int        `json:"pid"`  // of the process that serves it
 	Host   string     `json:"host"` // the profile's or recording's name
 	Faults fault.List `json:"faults"`
+	Silent bool       `json:"silent,omitempty"` // it does not answer, and nothing else is known of it
 }
 
 // A Request changes the faults of a machine: first Heal, then Add, or nothing at
@@ -63,7 +64,7 @@ func (r *Refusal) Error() string { return r.Text }
 const (
 	ext      = ".sock"
 	maxLine  = 1 << 20
-	patience = 5 * time.Second // for one exchange
+	patience = 3 * time.Second // for one exchange
 )
 
 // Dir is the folder of this user's machines: gpurig in XDG_RUNTIME_DIR, else
@@ -202,19 +203,28 @@ func List(ctx context.Context, dir string) ([]Machine, error) {
 		return nil, err
 	}
 	var out []Machine
+	var mu sync.Mutex
+	var all sync.WaitGroup
 	for _, e := range entries {
 		pid, err := strconv.Atoi(strings.TrimSuffix(e.Name(), ext))
 		if err != nil || !strings.HasSuffix(e.Name(), ext) {
 			continue
 		}
-		m, err := Ask(ctx, dir, pid, Request{})
-		if errors.Is(err, unix.ECONNREFUSED) {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // its process was killed
-		}
-		if err == nil {
+		all.Go(func() {
+			m, err := Ask(ctx, dir, pid, Request{})
+			switch {
+			case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
+				_ = os.Remove(filepath.Join(dir, e.Name())) // its process was killed
+				return
+			case err != nil:
+				m = Machine{PID: pid, Silent: true}
+			}
+			mu.Lock()
 			out = append(out, m)
-		}
+			mu.Unlock()
+		})
 	}
+	all.Wait()
 	slices.SortFunc(out, func(a, b Machine) int { return a.PID - b.PID })
 	return out, nil
 }

@@ -77,6 +77,9 @@ func listMachines(ctx context.Context, s Streams, out output) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(t, "PID\tHOST\tFAULTS")
 		for _, m := range all {
+			if m.Silent {
+				m.Host = "(does not answer)"
+			}
 			fmt.Fprintf(t, "%d\t%s\t%s\n", m.PID, printable(m.Host), dashText(strings.Join(m.Faults.Texts(), " ")))
 		}
 		return t.Flush()
