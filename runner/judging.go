@@ -92,6 +92,10 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 // evidence looks at the containers that are judged or compared with.
 func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect) (map[string]verdict.Evidence, error) {
 	request := s.request()
+	var err error
+	if request.Smoke, err = s.work(); err != nil {
+		return nil, err
+	}
 	all := map[string]verdict.Evidence{}
 	need := slices.Collect(maps.Keys(want))
 	for _, e := range want {

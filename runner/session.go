@@ -144,6 +144,9 @@ func (s *session) create(ctx context.Context) error {
 		if c.VM {
 			continue
 		}
+		if err := s.canWork(ctx); err != nil {
+			return err
+		}
 		if err := s.target.Can(ctx, configs[name]); err != nil {
 			if cannot, ok := errors.AsType[*target.CannotError](err); ok {
 				return &skipError{cannot.Why}

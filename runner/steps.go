@@ -119,7 +119,7 @@ func (s *session) hand(ctx context.Context, c *container, got walked, how carry)
 	before, ran := c.got, c.running()
 	c.got, c.err, c.at = got, got.err, got.at
 	if got.err == nil {
-		h, err := s.machine.host()
+		h, err := s.host()
 		if err != nil {
 			return err
 		}

@@ -123,6 +123,18 @@ func (c *checker) inside(e Expect, w where) {
 			c.at(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, or "none".`, "version %q of %s: want digits and dots", v, soname)
 		}
 	}
+	if s := e.Smoke; s != nil {
+		at := w.at("smoke")
+		c.oneOf(list(s.Kernels), smokeKernels, at.at("kernels"))
+		c.oneOf(list(s.Step), smokeSteps, at.at("step"))
+		c.oneOf(list(s.Cause), smokeCauses, at.at("cause"))
+		if s.Step == "" && (s.Cause != "" || s.Code != 0) {
+			c.at(at, "Name the step that fails, too.", "a cause or a code of no step")
+		}
+		if s.Step != "" && (s.Kernels != "" || s.Devices != nil) {
+			c.at(at, "Expect either a step that fails or devices that compute.", "devices or kernels beside a step that fails")
+		}
+	}
 	for name := range e.Env {
 		if name == "" || strings.ContainsRune(name, '=') {
 			c.atKey(w.at("env").at(name), "", "%q is not the name of a variable", name)

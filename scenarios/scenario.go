@@ -151,6 +151,9 @@ type Expect struct {
 	Groups    []uint32              `yaml:"groups,omitempty" json:"groups,omitempty"`
 	Running   *bool                 `yaml:"running,omitempty" json:"running,omitempty"`
 
+	// Smoke is what the smoke workload, gpurig-smoke, says in it.
+	Smoke *SmokeExpect `yaml:"smoke,omitempty" json:"smoke,omitempty"`
+
 	// What is planned.
 	Plan PlanExpect `yaml:"plan,omitempty" json:"plan,omitzero"`
 }
@@ -164,6 +167,16 @@ type NodeExpect struct {
 	UID    *uint32 `yaml:"uid,omitempty" json:"uid,omitempty"`
 	GID    *uint32 `yaml:"gid,omitempty" json:"gid,omitempty"`
 	Open   string  `yaml:"open,omitempty" json:"open,omitempty"` // "allowed", "denied", "no-mode"
+}
+
+// A SmokeExpect is what the smoke workload shall say; empty fields are not judged,
+// except that one which names no step fails on any failure.
+type SmokeExpect struct {
+	Devices *int   `yaml:"devices,omitempty" json:"devices,omitempty"` // how many CUDA sees
+	Kernels string `yaml:"kernels,omitempty" json:"kernels,omitempty"` // "pass": each on each device
+	Step    string `yaml:"step,omitempty" json:"step,omitempty"`       // that fails: "library", "init", …
+	Cause   string `yaml:"cause,omitempty" json:"cause,omitempty"`     // why: "node-missing", …
+	Code    int    `yaml:"code,omitempty" json:"code,omitempty"`       // the CUresult of the call that failed: 999
 }
 
 // A SpecExpect is what shall be true of the CDI Spec's device names.

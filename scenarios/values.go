@@ -23,6 +23,13 @@ var (
 	modeForm    = regexp.MustCompile(`^0?[0-7]{3}$`)
 )
 
+// Words of the smoke workload (package smoke of the runner).
+var (
+	smokeKernels = []string{"pass"}
+	smokeSteps   = []string{"library", "init", "devices", "kernels", "nvml"}
+	smokeCauses  = []string{"library-not-found", "library-not-loadable", "node-missing", "node-forbidden", "no-device", "version-mismatch", "cuda-error", "wrong-result", "nvml-differs"}
+)
+
 func list(s string) []string {
 	if s == "" {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // ErrNoCompiler marks a machine without a C compiler.
@@ -118,6 +119,10 @@ func (o object) build(ctx context.Context, dir string) (string, error) {
 	}
 	return lib, nil
 }
+
+// compiling has a lock for each library, so that whoever wants one at the same time
+// waits for it.
+var compiling sync.Map
 
 // compiler returns the path of the C compiler, or an ErrNoCompiler.
 func compiler() (string, error) {

@@ -142,12 +142,36 @@ func (a artefact) replaces(name string) bool {
 	return name == a.name
 }
 
+// Libraries returns the files of a host that stand for the driver's libraries, each
+// with the file of this machine that works. They are compiled in cache; empty: gpurig
+// in the user's cache folder.
+func Libraries(ctx context.Context, host *tree.Tree, cache string) (map[string]string, error) {
+	out := map[string]string{}
+	for i, paths := range placesIn(host) {
+		if len(paths) == 0 || !strings.Contains(artefacts[i].name, ".so") {
+			continue
+		}
+		file, err := artefacts[i].build(ctx, cache)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range paths {
+			out[p] = file
+		}
+	}
+	return out, nil
+}
+
 // places returns the files of the host that stand for each artefact.
 func places(h *live.Host) [][]string {
-	out := make([][]string, len(artefacts))
 	h.Locker().Lock()
 	defer h.Locker().Unlock()
-	_ = h.Tree().Walk(func(p string, e *tree.Entry) error { // fails only if we do
+	return placesIn(h.Tree())
+}
+
+func placesIn(t *tree.Tree) [][]string {
+	out := make([][]string, len(artefacts))
+	_ = t.Walk(func(p string, e *tree.Entry) error { // fails only if we do
 		if p == "/sys" || p == "/proc" || p == "/dev" {
 			return fs.SkipDir
 		}

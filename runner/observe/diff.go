@@ -8,7 +8,7 @@ import (
 // A Difference is one entry that two observations disagree on. A and B are the
 // entry in each, as one line; empty: it is not there.
 type Difference struct {
-	Part string `json:"part"` // "nodes", "mounts", "links", "files", "libraries", "env", "groups", "problems"
+	Part string `json:"part"` // "nodes", "mounts", "links", "files", "libraries", "env", "groups", "smoke", "problems"
 	What string `json:"what"` // the path or name
 	A    string `json:"a,omitempty"`
 	B    string `json:"b,omitempty"`
@@ -37,6 +37,7 @@ func Diff(a, b Observation) []Difference {
 	add("libraries", entries(a.Libraries, Library.entry), entries(b.Libraries, Library.entry))
 	add("env", entries(a.Env, envEntry), entries(b.Env, envEntry))
 	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
+	add("smoke", smokeEntries(a.Smoke), smokeEntries(b.Smoke))
 	add("problems", entries(a.Problems, problemEntry), entries(b.Problems, problemEntry))
 	return out
 }

@@ -32,6 +32,7 @@ func Look(v View, r Request) Observation {
 	}
 	l.lookLibraries(r.SONAMEs)
 	l.lookProcess()
+	l.lookSmoke(r.Smoke)
 	l.sort()
 	return l.o
 }

@@ -21,6 +21,7 @@ type Observation struct {
 	Libraries []Library `json:"libraries,omitempty"`
 	Env       []string  `json:"env,omitempty"` // "NAME=value", sorted; without those that every container has
 	Groups    []uint32  `json:"groups,omitempty"`
+	Smoke     *Smoke    `json:"smoke,omitempty"`    // nil: not asked for
 	Problems  []string  `json:"problems,omitempty"` // what could not be looked at, and why; none: the observation is complete
 }
 
@@ -89,4 +90,5 @@ type Request struct {
 	Dirs    []string `json:"dirs,omitempty"`    // folders whose links are listed, not below
 	Paths   []string `json:"paths,omitempty"`   // single paths
 	SONAMEs []string `json:"sonames,omitempty"` // libraries to resolve
+	Smoke   *Work    `json:"smoke,omitempty"`   // nil: the smoke workload does not run
 }

@@ -79,6 +79,10 @@ type Host struct {
 	// Sum identifies the content: equal sums, equal trees. A target that needs
 	// real files keeps one copy for each.
 	Sum string
+	// Works returns what is to work of the fake host: its files, by path, each with
+	// the file of this machine whose content it then has. Nil: nothing need work. Who
+	// simulates does not ask.
+	Works func(ctx context.Context) (map[string]string, error)
 }
 
 // A CannotError says why a target cannot do what a scenario asks for here.

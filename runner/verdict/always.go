@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -136,6 +137,7 @@ func MergeRequests(rs ...observe.Request) observe.Request {
 		out.Dirs = append(out.Dirs, r.Dirs...)
 		out.Paths = append(out.Paths, r.Paths...)
 		out.SONAMEs = append(out.SONAMEs, r.SONAMEs...)
+		out.Smoke = cmp.Or(out.Smoke, r.Smoke)
 	}
 	for _, l := range []*[]string{&out.Dirs, &out.Paths, &out.SONAMEs} {
 		slices.Sort(*l)

@@ -20,7 +20,7 @@ import (
 func (j *judge) looksInside() bool {
 	w := j.want
 	n := len(w.Nodes) + len(w.Absent) + len(w.Links) + len(w.Resolves) + len(w.Mounts) + len(w.Library) + len(w.Files) + len(w.Env)
-	if n == 0 && w.OnlyNodes == nil && w.Groups == nil {
+	if n == 0 && w.OnlyNodes == nil && w.Groups == nil && w.Smoke == nil {
 		return false
 	}
 	if j.ev.Seen == nil {
@@ -54,6 +54,7 @@ func (j *judge) inside() {
 		j.file(p, j.want.Files[p])
 	}
 	j.process()
+	j.smoke()
 }
 
 func (j *judge) seenNode(p string) *observe.Node {

@@ -37,5 +37,8 @@ func Request(want scenarios.Expect, p *plan.Plan) observe.Request {
 	for soname := range want.Library {
 		r.SONAMEs = append(r.SONAMEs, soname)
 	}
+	if want.Smoke != nil {
+		r.Smoke = &observe.Work{}
+	}
 	return MergeRequests(r)
 }

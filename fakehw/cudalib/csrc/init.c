@@ -85,7 +85,7 @@ static int mig_permitted(const struct gpu *g, const struct gi *gi, const struct 
 		char path[64];
 		int minor = i ? base + 1 + (int)ci->id : base;
 		snprintf(path, sizeof path, "/dev/nvidia-caps/nvidia-cap%d", minor);
-		if (!node_permitted(path, major < 0 ? 0 : (unsigned)major, minor))
+		if (!capability_permitted(path, major < 0 ? 0 : (unsigned)major, minor))
 			return 0;
 	}
 	return 1;

@@ -61,9 +61,9 @@ static int only_shown(const char *path)
 	return errno == EACCES && !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC && fs.f_flags & ST_NODEV && !access(path, R_OK | W_OK);
 }
 
-/* node_permitted says whether a node is there, has the number that its driver has,
- * and may be opened. major 0: any; minor -1: any. */
-int node_permitted(const char *path, unsigned number, int wanted)
+/* may_open says whether a node is there, has the number that its driver has, and may
+ * be opened. major 0: any; minor -1: any. */
+static int may_open(const char *path, unsigned number, int wanted, int flags)
 {
 	char full[PATH_MAX];
 	struct stat st;
@@ -76,7 +76,7 @@ int node_permitted(const char *path, unsigned number, int wanted)
 		say(0, "%s: not the driver's node", full);
 		return 0;
 	}
-	int fd = open(full, O_RDWR | O_CLOEXEC);
+	int fd = open(full, flags | O_CLOEXEC);
 	if (fd < 0 && errno != ENXIO && errno != ENODEV && !only_shown(full)) {
 		say(0, "%s: %s", full, strerror(errno));
 		return 0;
@@ -85,6 +85,11 @@ int node_permitted(const char *path, unsigned number, int wanted)
 		open(full, O_PATH | O_CLOEXEC); /* so that it is seen to be in use */
 	return 1;
 }
+
+int node_permitted(const char *path, unsigned number, int wanted) { return may_open(path, number, wanted, O_RDWR); }
+
+/* Capability nodes, mode 0444, are for reading. */
+int capability_permitted(const char *path, unsigned number, int wanted) { return may_open(path, number, wanted, O_RDONLY); }
 
 /* The version in this library's own file name, libcuda.so.550.163.01: that of the
  * driver it belongs to. Empty: it has another name. */

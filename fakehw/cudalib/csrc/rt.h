@@ -115,6 +115,7 @@ struct gpu;
 CUresult find_devices(void);
 const char *dev_root(void);
 int node_permitted(const char *path, unsigned major, int minor);
+int capability_permitted(const char *path, unsigned major, int minor);
 int node_major(const char *name);
 CUresult check_version(const struct host *h);
 CUresult choose_visible(struct device *found, int nfound, const int *gpu_of);

@@ -57,7 +57,7 @@ func usable(l *library, handle uintptr) bool {
 	if l.has("nvmlDeviceGetMinorNumber") != nil || l.call("nvmlDeviceGetMinorNumber", handle, at(minor)) != 0 {
 		return true
 	}
-	return openNode(fmt.Sprintf("/dev/nvidia%d", *minor)) == allowed
+	return openNode(fmt.Sprintf("/dev/nvidia%d", *minor)) == smoke.Allowed
 }
 
 // uuids are a GPU's own, or those of its MIG devices. In MIG mode without any that
@@ -78,12 +78,10 @@ func (l *library) uuids(handle uintptr) []string {
 		}
 	}
 	if len(out) == 0 {
-		return []string{migMode + own}
+		return []string{smoke.MIGMode + own}
 	}
 	return out
 }
-
-const migMode = "MIG mode of "
 
 func (l *library) uuid(handle uintptr) string {
 	buffer := make([]byte, 96)
@@ -92,15 +90,6 @@ func (l *library) uuid(handle uintptr) string {
 	}
 	return text(buffer)
 }
-
-// migWithoutDevice says that NVML names MIG devices, or GPUs in MIG mode, alone: if
-// CUDA has no device then, their capability nodes are what is missing.
-func migWithoutDevice(l *smoke.Listing) bool {
-	return len(l.UUIDs) > 0 && !slices.ContainsFunc(l.UUIDs, isFull)
-}
-
-// isFull tells a GPU's UUID from a MIG device's, "MIG-…", and from migMode.
-func isFull(id string) bool { return !strings.HasPrefix(id, "MIG") }
 
 // compare holds NVML's devices against CUDA's. Each that CUDA sees, NVML names. The
 // other way round, CUDA_VISIBLE_DEVICES may hide some, and a process that gets a MIG
@@ -124,7 +113,7 @@ func compare(r smoke.Result) *smoke.Failure {
 	_, chosen := os.LookupEnv("CUDA_VISIBLE_DEVICES")
 	for _, id := range r.NVML.UUIDs {
 		seen := slices.ContainsFunc(r.Devices, func(d smoke.Device) bool { return same(id, d.UUID) })
-		if !seen && !chosen && !mig && isFull(id) {
+		if !seen && !chosen && !mig && smoke.IsFull(id) {
 			wrong = append(wrong, id+" is named by NVML alone")
 		}
 	}

@@ -52,7 +52,7 @@ func Run() smoke.Result {
 	if code := lib.call("cuInit", 0); code != 0 {
 		r.NVML = listing(&r)
 		r.Nodes = look("/dev")
-		r.Failure = diagnose(lib.failed(smoke.Init, "cuInit", code), r.Nodes, migWithoutDevice(r.NVML))
+		r.Failure = smoke.Diagnose(lib.failed(smoke.Init, "cuInit", code), r.Nodes, r.NVML.UUIDs)
 		return r
 	}
 	if r.Failure = lib.devices(&r); r.Failure != nil {

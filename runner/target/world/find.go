@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"gpurig/runner/smoke"
 	"gpurig/runner/target"
 )
 
@@ -45,7 +46,15 @@ func Find(name, probe, hook string, tools ...Tool) (Programs, *target.CannotErro
 			return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", t.name, err)
 		}
 	}
+	if at := filepath.Join(filepath.Dir(p.Probe), smoke.Program); exists(at) {
+		p.Smoke = at
+	}
 	return p, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // beside returns a program that was given, or one that lies where ours does.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/runner/smoke"
 	"gpurig/runner/target/agent"
 )
 
@@ -23,10 +24,12 @@ import (
 const (
 	ProbePath = "bin/gpurig-probe"
 	HookPath  = "bin/cdi-hook"
+	SmokePath = "bin/" + smoke.Program
 )
 
-// Programs are what a world needs, by absolute path.
-type Programs struct{ Nsenter, Probe, Hook string }
+// Programs are what a world needs, by absolute path. Smoke may be empty: then the
+// smoke workload cannot be asked for.
+type Programs struct{ Nsenter, Probe, Hook, Smoke string }
 
 // scratchDirs are places that every system has and no tool that is needed here
 // is in. One of them is hidden under our tmpfs, in the kept namespace only.
@@ -73,7 +76,10 @@ func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err err
 	if err := sweepCgroups(k.CgroupRoot()); err != nil {
 		return nil, err
 	}
-	for name, from := range map[string]string{ProbePath: p.Probe, HookPath: p.Hook} {
+	for name, from := range map[string]string{ProbePath: p.Probe, HookPath: p.Hook, SmokePath: p.Smoke} {
+		if from == "" {
+			continue
+		}
 		data, err := os.ReadFile(from)
 		if err != nil {
 			return nil, err

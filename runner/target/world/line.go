@@ -16,6 +16,7 @@ import (
 
 	"gpurig/runner/observe"
 	"gpurig/runner/observe/inside"
+	"gpurig/runner/smoke"
 	"gpurig/runner/target"
 )
 
@@ -43,16 +44,19 @@ type Run struct {
 }
 
 // Listen makes the socket that the probe calls, in dir below the scratch
-// directory, beside the probe. It is the only folder of ours that the container
+// directory, beside the probe and the smoke workload. It is the only folder of ours that the container
 // sees.
 func (w *World) Listen(dir string) (*net.UnixListener, error) {
 	own := w.Outside(dir)
 	if err := os.MkdirAll(own, 0o755); err != nil {
 		return nil, err
 	}
-	probe := filepath.Join(own, "probe")
-	if _, err := os.Lstat(probe); err != nil {
-		if err := os.Link(w.Outside(ProbePath), probe); err != nil {
+	for name, from := range map[string]string{"probe": ProbePath, smoke.Program: SmokePath} {
+		to := filepath.Join(own, name)
+		if exists(to) || !exists(w.Outside(from)) {
+			continue
+		}
+		if err := os.Link(w.Outside(from), to); err != nil {
 			return nil, err
 		}
 	}

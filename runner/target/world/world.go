@@ -161,6 +161,14 @@ func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 	if sum == "" {
 		sum = t.Sum()
 	}
+	var works map[string]string
+	if h.Works != nil {
+		var err error
+		if works, err = h.Works(ctx); err != nil {
+			return "", fmt.Errorf("libraries that work: %w", err)
+		}
+		sum += "+works"
+	}
 	w.mu.Lock()
 	m := w.hosts[sum]
 	if m == nil {
@@ -174,7 +182,7 @@ func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 		if m.done[source] {
 			continue
 		}
-		if err := m.take(ctx, t, source, w.Outside(m.dir)); err != nil {
+		if err := m.take(ctx, t, source, w.Outside(m.dir), works); err != nil {
 			return "", fmt.Errorf("files of the machine: %w", err)
 		}
 	}
@@ -208,7 +216,9 @@ func sources(p plan.Plan) []string {
 
 // take writes what source leads to, at the path of source itself. What the host
 // does not have is left out: who mounts it shall say so.
-func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string) error {
+//
+// works has the files of the host whose content is that of a file here.
+func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string, works map[string]string) error {
 	real, err := host.Resolve(t, source)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -219,6 +229,13 @@ func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string) er
 	e, err := t.Entry(real)
 	if err != nil {
 		return err
+	}
+	if file, ok := works[real]; ok {
+		other := *e
+		if other.Data, err = os.ReadFile(file); err != nil {
+			return err
+		}
+		e = &other
 	}
 	at := filepath.Join(dir, source)
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {

@@ -1,0 +1,57 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"gpurig/fakehw/clib"
+	"gpurig/fakehw/cudalib"
+	"gpurig/fakehw/fault"
+	"gpurig/fakehw/nvmlfake"
+	"gpurig/fakehw/nvmllib"
+	"gpurig/fakehw/userspace"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+)
+
+// canWork skips a scenario with the smoke workload where containers are real and the
+// driver's libraries of a fake host cannot be compiled.
+func (s *session) canWork(ctx context.Context) error {
+	if s.asks.Smoke == nil || strings.HasPrefix(s.target.Name(), "sim") {
+		return nil
+	}
+	_, err := cudalib.Build(ctx, "")
+	if errors.Is(err, clib.ErrNoCompiler) {
+		return &skipError{err.Error()}
+	}
+	return err
+}
+
+// host is the machine as the target gets it. Its libraries work where the smoke
+// workload is asked for, and are what they weigh, no more, everywhere else.
+func (s *session) host() (target.Host, error) {
+	h, err := s.machine.host()
+	if err != nil || s.asks.Smoke == nil {
+		return h, err
+	}
+	b, err := s.machine.tree()
+	if err != nil {
+		return h, err
+	}
+	h.Works = func(ctx context.Context) (map[string]string, error) { return userspace.Libraries(ctx, b.tree, "") }
+	return h, nil
+}
+
+// work is what the workload needs to know of the host as it is now.
+func (s *session) work() (*observe.Work, error) {
+	if s.asks.Smoke == nil {
+		return nil, nil
+	}
+	broken, err := fault.Break(s.machine.sound, s.machine.faults)
+	if err != nil {
+		return nil, err
+	}
+	state := nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{}))
+	return &observe.Work{State: string(state), Model: &s.machine.model}, nil
+}
