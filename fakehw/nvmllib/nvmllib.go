@@ -9,6 +9,10 @@
 // tests of this package compare. The structures in csrc are laid out as NVML's
 // interface has them; no part of its header is copied.
 //
+// As the real one it knows only what the program may reach: without
+// /dev/nvidiactl it does not start, and a GPU whose node, or a MIG device whose
+// capabilities, cannot be opened is not there.
+//
 // Build compiles the library. Putting it and the state file in their places is
 // for whoever makes the machine.
 package nvmllib
@@ -18,6 +22,7 @@ package nvmllib
 const (
 	StatePath = "/run/gpurig/nvml.state"
 	StateEnv  = "GPURIG_NVML_STATE"
+	RootEnv   = "GPURIG_DEV_ROOT" // for tests: put before /dev; without it a state that StateEnv names needs no nodes
 )
 
 // SONAME is the library's name to the loader.

@@ -1,4 +1,5 @@
 #include "api.h"
+#include "nodes.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -26,6 +27,16 @@ static int is(const char *call, const char *name)
 	return !call[n] || (!strncmp(call + n, "_v", 2) && call[n + 2] && !call[n + 2 + strspn(call + n + 2, "0123456789")] && !twin(call));
 }
 
+struct host *host_seen(int *bad)
+{
+	struct host *h = host_now(bad);
+	if (h && !h->looked) {
+		h->looked = 1;
+		h->reach = h->init == SUCCESS ? nodes_reach(h) : (unsigned)SUCCESS;
+	}
+	return h;
+}
+
 unsigned faulty(struct host *h, const char *call, const struct gpu *g)
 {
 	unsigned code = SUCCESS;
@@ -35,7 +46,7 @@ unsigned faulty(struct host *h, const char *call, const struct gpu *g)
 			continue;
 		if (f->index < 0)
 			return f->code; /* all GPUs come first */
-		if (g && (unsigned)f->index == g->index)
+		if (g && (unsigned)f->index == g->place)
 			code = f->code;
 	}
 	return code;
@@ -47,7 +58,7 @@ unsigned begin(const char *call, struct host **h)
 	pthread_mutex_lock(&lock);
 	if (!users)
 		return UNINITIALIZED;
-	*h = host_now(&bad);
+	*h = host_seen(&bad);
 	return faulty(*h, call, 0);
 }
 
@@ -83,7 +94,7 @@ unsigned start(const char *call)
 	pthread_mutex_lock(&lock);
 	if (!users)
 		host_forget(); /* nobody has seen it: no reason to keep what was */
-	struct host *h = host_now(&bad);
+	struct host *h = host_seen(&bad);
 	if (!h) {
 		if (bad >= 0)
 			fprintf(stderr, "libnvidia-ml: line %d of the host's state is not understood\n", bad);
@@ -92,6 +103,8 @@ unsigned start(const char *call)
 	r = faulty(h, call, 0);
 	if (r == SUCCESS)
 		r = h->init;
+	if (r == SUCCESS)
+		r = h->reach;
 	if (r == SUCCESS)
 		users++;
 	return leave(r);

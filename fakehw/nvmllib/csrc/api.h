@@ -12,6 +12,9 @@
 
 #define API __attribute__((visibility("default")))
 
+/* host_seen is host_now of what this program may reach. */
+struct host *host_seen(int *bad);
+
 /* begin takes the lock and returns SUCCESS and the host when the library is
  * initialised and no fault is asked for. Every begin… needs one leave. */
 unsigned begin(const char *call, struct host **h);

@@ -25,7 +25,7 @@ static unsigned ask(const struct part *at, unsigned *values, int n, const char *
 static unsigned again(void *handle, struct part *at)
 {
 	int bad;
-	return handle_find(host_now(&bad), handle, 0, at);
+	return handle_find(host_seen(&bad), handle, 0, at);
 }
 
 API unsigned nvmlDeviceSetMigMode(void *d, unsigned mode, unsigned *status)
@@ -107,7 +107,7 @@ API unsigned nvmlGpuInstanceCreateComputeInstance(void *instance, unsigned profi
 		r = ask(&at, &id, 1, "create-ci", " %u %u", at.gi->id, profile);
 	int bad;
 	if (!r)
-		r = handle_find(host_now(&bad), instance, GI, &at);
+		r = handle_find(host_seen(&bad), instance, GI, &at);
 	for (int i = 0; !r && i < at.gi->nci; i++)
 		if (at.gi->ci[i].id == id)
 			return leave(give_handle(CI, at.gpu, at.gi, &at.gi->ci[i], out));

@@ -118,6 +118,7 @@ static int new_gpu(struct reader *r, char *line)
 	r->gpu = &more[h->ngpus];
 	r->gi = 0;
 	r->ci = 0;
+	r->gpu->place = h->ngpus;
 	return small(&line, &r->gpu->index) && r->gpu->index == (unsigned)h->ngpus++;
 }
 

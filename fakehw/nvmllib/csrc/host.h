@@ -70,7 +70,7 @@ struct gi {
 /* A full GPU. What the host has not is empty, or its has_ field is 0. */
 struct gpu {
 	char uuid[MAX_TEXT], name[MAX_TEXT], serial[MAX_TEXT], vbios[MAX_TEXT];
-	unsigned index;
+	unsigned index, place; /* place: the index that faults go by */
 	int has_minor, has_cc, has_persistence, has_pci, has_fabric, has_mig_mode;
 	unsigned minor, brand, arch, cc_major, cc_minor, persistence, fabric, mig_mode, mig_pending, max_mig;
 	unsigned long long memory, bar1; /* bytes */
@@ -93,6 +93,8 @@ struct fault {
 
 struct host {
 	unsigned init; /* what nvmlInit returns */
+	int looked;    /* whether its nodes were looked at; see nodes.h */
+	unsigned reach;
 	char driver[MAX_TEXT], nvml[MAX_TEXT];
 	int has_cuda;
 	unsigned cuda;
