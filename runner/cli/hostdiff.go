@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -45,6 +46,9 @@ func diffHosts(s Streams, out output, nameA, nameB string, faults []string) erro
 	b, err := openForDiff(nameB, faults...)
 	if err != nil {
 		return err
+	}
+	if len(faults) > 0 {
+		nameB += " with " + strings.Join(faults, " and ")
 	}
 	diffs, err := capture.Compare(a, b)
 	if err != nil {
