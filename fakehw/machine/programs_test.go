@@ -1,0 +1,62 @@
+package machine_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpurig/fakehw/machine"
+	"gpurig/fakehw/machine/machinetest"
+	"gpurig/fakehw/nvmllib"
+)
+
+// build runs a compiler and returns what it made.
+func build(t testing.TB, name string, env []string, args ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command(name, args...)
+	for i, a := range cmd.Args {
+		if a == "OUT" {
+			cmd.Args[i] = out
+		}
+	}
+	cmd.Env = append(os.Environ(), env...)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		machinetest.Skip(t, "%q: %v\n%s", cmd.Args, err, text)
+	}
+	return out
+}
+
+// A program in C that is linked with the library, a static one in Go that looks
+// at files alone, and one in Go that opens the library itself.
+func TestProgramsListTheGPUs(t *testing.T) {
+	machinetest.Require(t)
+	lib, err := nvmllib.Build(t.Context(), "")
+	if err != nil {
+		machinetest.Skip(t, "%v", err)
+	}
+	inC := build(t, "cc", nil, "-o", "OUT", "../nvmllib/testdata/list.c", lib)
+	static := build(t, "go", []string{"CGO_ENABLED=0"}, "build", "-o", "OUT", "./testdata/sysfs")
+	inGo := build(t, "go", []string{"CGO_ENABLED=1"}, "build", "-o", "OUT", "./testdata/gonvml")
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		for _, tc := range []struct{ profile, program, want string }{
+			{"dgx-a100", inC, "driver 535.113.01, 8 GPUs"},
+			{"dgx-a100", static, "0000:07:00.0 nvidia 0 195 0 <nil>\n0000:0f:00.0 nvidia 1 195 1 <nil>\n"},
+			{"dgx-a100", inGo, "Success\nNVIDIA A100-SXM4-40GB 0000:07:00\nNVIDIA A100-SXM4-40GB 0000:0f:00\n"},
+			{"a100-mig-2g-3g", inC, "1 GPUs"},
+			{"jetson-agx-orin", inC, "1 GPUs"},
+			{"igx-orin", inGo, "RTX A6000"},
+			{"nixos-4090", inGo, "Success\nNVIDIA GeForce RTX 4090 "},
+			{"snap-t4", inC, "1 GPUs"},
+			{"no-driver", static, " . -1 0 0 no such file or directory\n"},
+		} {
+			h := machinetest.Host(t, tc.profile)
+			got, exit := machinetest.Run(t, h, machinetest.Working(t, h, o), tc.program)
+			if exit != 0 || !strings.Contains(got, tc.want) {
+				t.Errorf("%s, %s: exit code %d\n%s\nwant %q", tc.profile, filepath.Base(filepath.Dir(tc.program)), exit, got, tc.want)
+			}
+		}
+	})
+}
