@@ -49,6 +49,7 @@ func Examine(ctx context.Context, programDir string) []Check {
 		program(ctx, "crun", "the tests of OCI runtimes", "crun", []string{"--version"}, "apt-get install crun"),
 		beside(programDir, "cdi-hook"),
 		beside(programDir, "gpurig-probe"),
+		beside(programDir, "gpurig-smoke"),
 		cgroup(1),
 		cgroup(2),
 		file("busybox", "the images of real containers", "/bin/busybox", "apt-get install busybox-static"),
