@@ -39,6 +39,7 @@ var rooms = []struct {
 	{"core/request", []string{"core/host", "core/cdi"}},
 	{"core/translate", []string{"core/host", "core/cdi", "core/plan", "core/policy", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/lxc", []string{"core/plan", "core/policy", "core/hookspec"}},
+	{"core/pve", []string{"core/plan", "core/hookspec", "core/lxc"}},
 	{"core/oci", []string{"core/plan", "core/hookspec", "github.com/opencontainers/runtime-spec/specs-go"}},
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"}},

@@ -7,6 +7,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/lxc"
 	"gpurig/core/oci"
+	"gpurig/core/pve"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
@@ -27,6 +28,6 @@ func Reasons() []refuse.Meaning {
 // warnings and notes, as its package lists it. One reason may be in several
 // packages.
 func AllReasons() []refuse.Meaning {
-	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(),
+	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(),
 		nvidia.Reasons(), amd.Reasons(), Reasons())
 }

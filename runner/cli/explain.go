@@ -17,6 +17,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/lxc"
 	"gpurig/core/oci"
+	"gpurig/core/pve"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
@@ -63,7 +64,7 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 
 // meanings are the reason words of the product, each once, by word.
 func meanings() []refuse.Meaning {
-	all := slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), nvidia.Reasons(), amd.Reasons(), runner.Reasons())
+	all := slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), nvidia.Reasons(), amd.Reasons(), runner.Reasons())
 	slices.SortStableFunc(all, func(a, b refuse.Meaning) int { return cmp.Compare(a.Reason, b.Reason) })
 	return slices.CompactFunc(all, func(a, b refuse.Meaning) bool { return a.Reason == b.Reason })
 }

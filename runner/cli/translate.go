@@ -6,8 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	rspec "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
 	"gpurig/core/cdi"
@@ -45,6 +47,8 @@ The configuration goes to standard output. What cdi-hook has to do inside the
 container's root goes into the file of --hook-file, written only when
 --write-hook is given; --output json shows all of it.
 
+For an OCI runtime the output is the part of config.json that is to be added.
+
 Where cdi-hook has nothing to do, as for nodes alone, no line starts it. A
 manager that had it work for the same container before then runs it once with
 --stage clean, with the container stopped: the output says how.`,
@@ -55,7 +59,7 @@ manager that had it work for the same container before then runs it once with
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
-	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc")
+	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc; oci: an OCI runtime; pve: Proxmox VE")
 	fl.StringVar(&f.cgroup, "cgroup", "both", "device rules for cgroup v1, v2 or both")
 	fl.StringArrayVar(&f.ids, "id", nil, "a CDI device name, or a DRM card number; again for more devices")
 	o := &f.options
@@ -86,7 +90,8 @@ manager that had it work for the same container before then runs it once with
 
 // A translation is what translate makes, all of it.
 type translation struct {
-	Configuration []string      `json:"configuration"`
+	Configuration []string      `json:"configuration,omitempty"`
+	OCI           *rspec.Spec   `json:"oci,omitempty"` // what is added to config.json, in place of Configuration
 	HookFile      string        `json:"hookFile,omitempty"`
 	Hook          hookspec.File `json:"hook"`
 	// Clean is what takes back the work of an earlier configuration, where this
@@ -95,6 +100,8 @@ type translation struct {
 	Make  []plan.Node `json:"make,omitempty"` // nodes to be made with mknod first
 	Notes []plan.Note `json:"notes,omitempty"`
 	Plan  plan.Plan   `json:"plan"`
+
+	managed bool // the container manager denies all other devices itself
 }
 
 func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
@@ -118,8 +125,8 @@ func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
 }
 
 func (f translateFlags) translate(ctx context.Context, s Streams) (translation, error) {
-	if f.to != "lxc" {
-		return translation{}, fmt.Errorf("--to %q: want lxc", f.to)
+	if !slices.Contains([]string{"lxc", "oci", "pve"}, f.to) {
+		return translation{}, fmt.Errorf("--to %q: want lxc, oci or pve", f.to)
 	}
 	idmap, err := parseIDMap(f.idmap)
 	if err != nil {
@@ -147,6 +154,12 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	p, err := translate.Edits(m.root, edits, opts)
 	if err != nil {
 		return translation{}, err
+	}
+	switch f.to {
+	case "oci":
+		return f.emitOCI(p, idmap)
+	case "pve":
+		return f.emitPVE(p, idmap)
 	}
 	c, err := lxc.Emit(p, lxc.Options{Cgroup: f.cgroup, IDMap: idmap, NodesDir: f.nodesDir, HookPath: f.hookPath, HookFile: f.hookFile,
 		ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
@@ -241,8 +254,13 @@ func (f translateFlags) selections(s Streams, m machine, onDisk []cdi.Source) (a
 }
 
 func (t translation) text(w io.Writer) error {
+	if t.OCI != nil {
+		return t.ociText(w)
+	}
 	var b strings.Builder
-	fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
+	if !t.managed {
+		fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
+	}
 	if t.Clean == nil {
 		fmt.Fprintf(&b, "# cdi-hook reads %s.\n", t.HookFile)
 	} else {

@@ -92,12 +92,18 @@ func named(list []*specs.Spec) plan.Plan {
 	for _, s := range list {
 		for _, e := range allEdits(s) {
 			for _, m := range e.Mounts {
+				if !isBind(m) {
+					continue
+				}
 				p.Mounts = append(p.Mounts, plan.Mount{Source: m.HostPath})
 			}
 		}
 	}
 	return p
 }
+
+// isBind reports whether a mount is of a path of the host.
+func isBind(m *specs.Mount) bool { return m.Type == "" || m.Type == "bind" || m.Type == "none" }
 
 func allEdits(s *specs.Spec) []*specs.ContainerEdits {
 	out := []*specs.ContainerEdits{&s.ContainerEdits}
@@ -175,7 +181,7 @@ func movedEdits(e *specs.ContainerEdits, root host.Root, prefix, hook string) (*
 	}
 	for _, m := range e.Mounts {
 		d := *m
-		if d.Type == "" || d.Type == "bind" || d.Type == "none" {
+		if isBind(m) {
 			d.HostPath = filepath.Join(prefix, d.HostPath)
 		}
 		out.Mounts = append(out.Mounts, &d)

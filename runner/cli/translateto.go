@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"encoding/json"
+	"io"
+
+	rspec "github.com/opencontainers/runtime-spec/specs-go"
+
+	"gpurig/core/oci"
+	"gpurig/core/plan"
+	"gpurig/core/pve"
+)
+
+// emitOCI writes a plan for an OCI runtime.
+func (f translateFlags) emitOCI(p plan.Plan, idmap []plan.IDMap) (translation, error) {
+	e, err := oci.Emit(p, oci.Options{IDMap: idmap, NodesDir: f.nodesDir, HookPath: f.hookPath, HookFile: f.hookFile, Container: f.name})
+	if err != nil {
+		return translation{}, err
+	}
+	spec := rspec.Spec{Version: "1.0.2"}
+	e.Apply(&spec)
+	t := translation{OCI: &spec, HookFile: f.hookFile, Hook: e.Hook, Make: e.Make, Notes: p.Notes, Plan: p}
+	if e.Hooks == nil {
+		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
+	}
+	return t, nil
+}
+
+// emitPVE writes a plan for Proxmox VE.
+func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap) (translation, error) {
+	c, err := pve.Emit(p, pve.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, Container: f.name})
+	if err != nil {
+		return translation{}, err
+	}
+	t := translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
+	if !c.Hooked {
+		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
+	}
+	return t, nil
+}
+
+// ociText writes what is added to config.json, and nothing else: it is read by
+// programs. What a person should know besides is in --output json.
+func (t translation) ociText(w io.Writer) error {
+	part := map[string]any{"linux": map[string]any{"resources": map[string]any{"devices": t.OCI.Linux.Resources.Devices}, "devices": t.OCI.Linux.Devices}}
+	process := map[string]any{}
+	if len(t.OCI.Process.Env) > 0 {
+		process["env"] = t.OCI.Process.Env
+	}
+	if g := t.OCI.Process.User.AdditionalGids; len(g) > 0 {
+		process["user"] = map[string]any{"additionalGids": g}
+	}
+	part["process"], part["mounts"] = process, t.OCI.Mounts
+	if t.OCI.Hooks != nil {
+		part["hooks"] = t.OCI.Hooks
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(part)
+}
