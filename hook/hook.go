@@ -38,6 +38,11 @@ const (
 // the file says without being a failure, one line each. report is told each step
 // before it is taken; nil: nobody listens.
 func Run(ctx context.Context, job Job, report func(step string)) (notes []string, err error) {
+	return run(ctx, job, report, func(*inroot.Root, string) error { return nil })
+}
+
+// run is Run; limit is called between opening the root and reading anything in it.
+func run(ctx context.Context, job Job, report func(step string), limit func(*inroot.Root, string) error) (notes []string, err error) {
 	s := steps{ctx: ctx, report: report}
 	if err := s.next("open %s", job.File); err != nil {
 		return nil, err
@@ -62,6 +67,9 @@ func Run(ctx context.Context, job Job, report func(step string)) (notes []string
 		return nil, err
 	}
 	defer root.Close()
+	if err := limit(root, job.File); err != nil {
+		return nil, err
+	}
 	j, err := readJournal(job.File)
 	if err != nil {
 		return nil, err

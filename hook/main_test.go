@@ -28,6 +28,8 @@ func TestMain(m *testing.M) {
 		os.Exit(hook.Main(os.Args, quick))
 	case name == asFiltered:
 		os.Exit(filteredMain())
+	case name == asConfined:
+		os.Exit(confinedMain())
 	case name == asIntruder:
 		os.Exit(intruderMain())
 	}

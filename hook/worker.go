@@ -68,7 +68,7 @@ func perform(ctx context.Context, job Job, out io.Writer, report func(step strin
 	}
 	var notes []string
 	if err == nil {
-		notes, err = Run(ctx, job, report)
+		notes, err = run(ctx, job, report, confine)
 	}
 	say(out, notes, err)
 	return exitCode(err)

@@ -111,6 +111,10 @@ func (r *Root) Close() error {
 	return unix.Close(r.fd)
 }
 
+// Pass shows f the descriptor of the root directory, for rules of the kernel's
+// that name it.
+func (r *Root) Pass(f func(dir int)) { f(r.fd) }
+
 // IsMountPoint reports whether something is mounted on the root directory; up
 // is the directory that it is in.
 func (r *Root) IsMountPoint(up string) (bool, error) {

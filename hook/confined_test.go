@@ -1,0 +1,83 @@
+package hook_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/hook"
+	"gpurig/hook/inroot"
+)
+
+// asConfined is the name by which this program gives up its rights as the hook
+// does, and then tries what it must not be able to: arguments are the root, the
+// hook file, a file of the host.
+const asConfined = "cdi-hook-confined"
+
+func confinedMain() int {
+	runtime.LockOSThread()
+	root, err := inroot.Open(os.Args[1], inroot.Options{})
+	if err == nil {
+		err = hook.Confine(root, os.Args[2])
+	}
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	tell := func(what string, err error) {
+		if err == nil {
+			fmt.Printf("%s: done\n", what)
+			return
+		}
+		fmt.Printf("%s: %v\n", what, err)
+	}
+	call := func(what string, n uintptr, args ...uintptr) {
+		a := append(args, 0, 0, 0)
+		_, _, errno := unix.RawSyscall(n, a[0], a[1], a[2])
+		if errno != 0 {
+			tell(what, errno)
+			return
+		}
+		tell(what, nil)
+	}
+	tell("execve", unix.Exec("/bin/true", []string{"true"}, nil))
+	call("fork", unix.SYS_CLONE, uintptr(unix.SIGCHLD))
+	call("socket", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM)
+	tell("mount", unix.Mount("none", os.Args[1], "tmpfs", 0, ""))
+	call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
+	call("ptrace", unix.SYS_PTRACE, unix.PTRACE_TRACEME)
+	tell("mknod", unix.Mknod(filepath.Join(os.Args[1], "node"), unix.S_IFCHR, 0x103))
+	done := make(chan bool)
+	go func() { runtime.LockOSThread(); done <- true }() // a thread of its own
+	tell("a thread", map[bool]error{false: syscall.EINVAL}[<-done])
+	_, err = root.WriteFile("/etc/x", []byte("x"), 0o644)
+	tell("a file in the root", err)
+	tell("a file beside the hook file", os.WriteFile(os.Args[2]+".x", nil, 0o600))
+	f, err := os.Open(os.Args[3])
+	if err == nil {
+		f.Close()
+	} else if pe, ok := err.(*os.PathError); ok {
+		err = pe.Err
+	}
+	tell("a file of the host", err)
+	status, err := os.ReadFile("/proc/thread-self/status")
+	if err != nil {
+		return 1
+	}
+	for line := range strings.Lines(string(status)) {
+		for _, key := range []string{"Cap", "NoNewPrivs", "Seccomp:"} {
+			if strings.HasPrefix(line, key) {
+				fmt.Print(line)
+			}
+		}
+	}
+	if r, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); errno == 0 {
+		fmt.Println("landlock", r)
+	}
+	return 0
+}
