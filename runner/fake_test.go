@@ -43,8 +43,8 @@ func (f *fakeSpecs) Generate(_ context.Context, r specgen.Request) (*nvidia.Resu
 
 // A fakeTarget shows in a container what was planned, and fails on demand.
 type fakeTarget struct {
-	name string
-	can  error
+	name, family string
+	can          error
 	// start, look and remove stand in where not nil.
 	start  func(p plan.Plan) error
 	look   func(o *observe.Observation)
@@ -56,6 +56,7 @@ type fakeTarget struct {
 
 func (f *fakeTarget) Name() string                             { return f.name }
 func (f *fakeTarget) Can(context.Context, target.Config) error { return f.can }
+func (f *fakeTarget) Family() string                           { return f.family }
 func (f *fakeTarget) Close(context.Context) error              { return nil }
 func (f *fakeTarget) Create(_ context.Context, c target.Config) (target.Container, error) {
 	f.mu.Lock()

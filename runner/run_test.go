@@ -175,6 +175,40 @@ func TestTargetsAreCompared(t *testing.T) {
 	}
 }
 
+func TestOnlyTargetsOfOneFamilyAreCompared(t *testing.T) {
+	extra := func(o *observe.Observation) { o.Env = append(o.Env, "EXTRA=1") }
+	for family, want := range map[string]reports.Verdict{"lxc": reports.Fail, "oci-runc": reports.Pass} {
+		a, b := &fakeTarget{name: "a", family: "lxc"}, &fakeTarget{name: "b", family: family, look: extra}
+		r := run(t, t.Context(), runner.Options{Targets: []target.Target{a, b}}, parse(t, one))
+		if r.Results[0].Verdict != reports.Pass || r.Results[1].Verdict != want {
+			t.Errorf("family %s: %+v; want %s", family, r.Results, want)
+		}
+	}
+}
+
+// What no container of a target can have done to it is no failure.
+func TestWhatATargetCannotDoIsSkipped(t *testing.T) {
+	f := &fakeTarget{name: "fake"}
+	f.start = func(p plan.Plan) error {
+		if len(p.Devices) > 1 {
+			return &target.CannotError{Target: "fake", Why: "not applicable: nothing is plugged in"}
+		}
+		return nil
+	}
+	r := run(t, t.Context(), runner.Options{Targets: []target.Target{f}}, parse(t, `
+host: dgx-a100
+containers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=0}}}}
+steps:
+  - start: c1
+  - plug: {container: c1, name: gpu1, device: {id: nvidia.com/gpu=1}}
+expect: {c1: {running: true}}
+`))
+	if r.Totals.Skip != 1 || r.Results[0].Reason != "not applicable: nothing is plugged in" {
+		t.Errorf("results: %+v; want a skip with the reason", r.Results)
+	}
+	f.left(t)
+}
+
 func TestSpecsAreMadeOncePerHost(t *testing.T) {
 	specs := &fakeSpecs{}
 	vs := parse(t, one+"matrix: {cgroup: [v1, v2], idmap: [none, default], image: [glibc, musl, none]}")
