@@ -3,6 +3,7 @@ package fakehw
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpurig/core/host"
@@ -113,52 +114,65 @@ func VGPUBoard(m *host.Model, a pci.BDF) (board pci.BDF, how catalog.Virtual, ok
 	return board, how, ok
 }
 
-// vgpusOf returns the type ids of the vGPUs on a board, and how many a function
-// has.
-func vgpusOf(m *host.Model, board, function pci.BDF) (types []int, own int) {
+// A room is what is left on a function for vGPUs.
+type room struct {
+	how   catalog.Virtual
+	types []int // ids of the vGPUs on its board
+	own   int   // how many of them it has itself
+}
+
+// roomOn returns the room on a function; one that can have no vGPU has none.
+func roomOn(m *host.Model, function pci.BDF) room {
+	board, how, ok := VGPUBoard(m, function)
+	if !ok {
+		return room{}
+	}
+	r := room{how: how}
+	on := map[pci.BDF]bool{board: true}
 	for _, v := range m.VFs {
+		on[v.BDF] = v.PF == board
 		if v.PF == board && v.VGPU != 0 {
-			types = append(types, v.VGPU)
-			if v.BDF == function {
-				own++
-			}
+			r.add(v.VGPU, v.BDF == function)
 		}
 	}
 	for _, d := range m.MDevs {
-		if at, _, _ := VGPUBoard(m, d.Parent); at == board {
-			var id int
-			if _, err := fmt.Sscanf(d.Type, "nvidia-%d", &id); err == nil {
-				types = append(types, id)
-			}
-			if d.Parent == function {
-				own++
-			}
+		number, _ := strings.CutPrefix(d.Type, "nvidia-")
+		if id, err := strconv.Atoi(number); err == nil && on[d.Parent] {
+			r.add(id, d.Parent == function)
 		}
 	}
-	return types, own
+	return r
+}
+
+func (r *room) add(id int, own bool) {
+	r.types = append(r.types, id)
+	if own {
+		r.own++
+	}
+}
+
+// left returns how many vGPUs of a type can be made.
+func (r room) left(id int) int {
+	t, known := r.how.Type(id)
+	if !known {
+		return 0
+	}
+	for _, other := range r.types {
+		if o, ok := r.how.Type(other); ok && o.FramebufferMiB != t.FramebufferMiB {
+			return 0
+		}
+	}
+	left := max(t.Max-len(r.types), 0)
+	if r.how.VFs > 0 { // the function is one of several
+		return min(left, max(1-r.own, 0))
+	}
+	return left
 }
 
 // VGPUsLeft returns how many vGPUs of a type can be made on a function now. All
 // vGPUs of a board have the same amount of memory (vGPU user guide, "homogeneous"
 // placement), and a virtual function holds one.
-func VGPUsLeft(m *host.Model, function pci.BDF, id int) int {
-	board, how, ok := VGPUBoard(m, function)
-	t, known := how.Type(id)
-	if !ok || !known {
-		return 0
-	}
-	types, own := vgpusOf(m, board, function)
-	for _, other := range types {
-		if o, ok := how.Type(other); ok && o.FramebufferMiB != t.FramebufferMiB {
-			return 0
-		}
-	}
-	left := max(t.Max-len(types), 0)
-	if how.VFs > 0 { // the function is one of several
-		return min(left, max(1-own, 0))
-	}
-	return left
-}
+func VGPUsLeft(m *host.Model, function pci.BDF, id int) int { return roomOn(m, function).left(id) }
 
 // mdev makes the class of parents, the types of each, and the devices.
 func (b *builder) mdev() {
@@ -167,16 +181,16 @@ func (b *builder) mdev() {
 	b.registered("mdev", mdevDriver)
 	for _, a := range VGPUParents(b.m) {
 		f := b.functions[a.String()]
-		_, how, ok := VGPUBoard(b.m, a)
-		if !ok {
+		r := roomOn(b.m, a)
+		if len(r.how.Types) == 0 {
 			continue
 		}
 		b.link("/sys/class/mdev_bus/"+f.bdf, f.dir)
-		for _, t := range how.Types {
+		for _, t := range r.how.Types {
 			at := f.dir + "/mdev_supported_types/" + t.Dir()
 			b.attr(at+"/name", t.Name+"\n")
 			b.attr(at+"/description", t.Description()+"\n")
-			b.attr(at+"/available_instances", fmt.Sprintf("%d\n", VGPUsLeft(b.m, a, t.ID)))
+			b.attr(at+"/available_instances", fmt.Sprintf("%d\n", r.left(t.ID)))
 			b.attr(at+"/device_api", "vfio-pci\n")
 			b.write(at, "create")
 			b.dir(at + "/devices")
@@ -238,11 +252,11 @@ func (b *builder) vendorVGPU() {
 func creatable(m *host.Model, a pci.BDF) string {
 	var s strings.Builder
 	s.WriteString("ID    : vGPU Name\n")
-	_, how, _ := VGPUBoard(m, a)
-	types := slices.Clone(how.Types)
+	r := roomOn(m, a)
+	types := slices.Clone(r.how.Types)
 	slices.SortFunc(types, func(x, y catalog.VGPUType) int { return x.ID - y.ID })
 	for _, t := range types {
-		if VGPUsLeft(m, a, t.ID) > 0 {
+		if r.left(t.ID) > 0 {
 			fmt.Fprintf(&s, "%-5d : %s\n", t.ID, t.Name)
 		}
 	}
