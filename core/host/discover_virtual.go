@@ -16,7 +16,7 @@ func (d *discovery) binding(f *PCIFunction, dir string) error {
 	if err != nil {
 		return err
 	}
-	if f.Override = strings.TrimSpace(override); f.Override == "(null)" {
+	if f.Override = strings.TrimSuffix(override, "\n"); f.Override == "(null)" {
 		f.Override = ""
 	}
 	names, err := d.list(dir + "/vfio-dev")

@@ -17,12 +17,16 @@ import (
 type function = host.PCIFunction
 
 // override is driver_override_store: EINVAL for more than a page; a name up to
-// the first newline; no name clears it. The name need not be a driver's.
+// the first newline; no name clears it. The name need not be a driver's. One that
+// reads as if there were none, "(null)", is taken for none.
 func (w *write) override(a pci.BDF, s string, size int) syscall.Errno {
 	if size >= page-1 {
 		return syscall.EINVAL
 	}
 	name, _, _ := strings.Cut(s, "\n")
+	if name == "(null)" {
+		name = ""
+	}
 	w.function(a).Override = name
 	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/fakehw"
 	"gpurig/fakehw/live"
@@ -155,4 +156,11 @@ func unlike(a, b *tree.Tree) string {
 		fmt.Fprintf(&out, "%s %v\n", c.Path, c.Kind)
 	}
 	return out.String()
+}
+
+// instanceNode reports whether n is the capability of a MIG instance, and not
+// one of the three fixed ones.
+func instanceNode(n device.Node) bool {
+	number, is := strings.CutPrefix(n.Path, "/dev/nvidia-caps/nvidia-cap")
+	return is && number != "1" && number != "2" && number != "4323"
 }
