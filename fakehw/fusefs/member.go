@@ -74,7 +74,7 @@ func (n *member) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*
 	}
 	known, _ := n.known(name)
 	if child != nil {
-		fill(child, &out.Attr)
+		n.fill(child, &out.Attr)
 		out.SetEntryTimeout(stable)
 		out.SetAttrTimeout(stable)
 		if known != nil && known.e == child {
@@ -118,6 +118,13 @@ func (n *member) isRealDir(rel string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && !yes(n.b.Hide, rel)
 }
 
+func (n *member) fill(e *tree.Entry, out *fuse.Attr) {
+	fill(e, out)
+	if n.u.OneOwner {
+		out.Uid, out.Gid = 0, 0
+	}
+}
+
 func fillReal(st *unix.Stat_t, out *fuse.Attr) {
 	out.Mode, out.Uid, out.Gid = st.Mode, st.Uid, st.Gid
 	out.Size, out.Blocks, out.Nlink, out.Rdev = uint64(st.Size), uint64(st.Blocks), uint32(st.Nlink), uint32(st.Rdev)
@@ -131,7 +138,7 @@ func (n *member) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.Att
 	if n.e != nil {
 		n.u.Lock.Lock()
 		defer n.u.Lock.Unlock()
-		fill(n.e, &out.Attr)
+		n.fill(n.e, &out.Attr)
 		out.SetTimeout(stable)
 		return 0
 	}

@@ -29,7 +29,11 @@ type Union struct {
 	Lock sync.Locker
 	// Write has what a program wrote to a file of the tree, by its path there.
 	// It is called without Lock. Nil: the tree is not written to.
-	Write    func(path string, data []byte) syscall.Errno
+	Write func(path string, data []byte) syscall.Errno
+	// OneOwner gives everything of the tree to root, for a mount of a user
+	// namespace that knows nobody else: the kernel lets no one, not even root,
+	// write to what belongs to a stranger (HAS_UNMAPPED_ID).
+	OneOwner bool
 	Branches map[string]Branch        // by name at the top; names are clean and without a slash
 	Files    map[string]func() []byte // read-only files at the top
 	Log      *slog.Logger             // nil discards

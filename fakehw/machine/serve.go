@@ -115,7 +115,7 @@ func (s *server) files() <-chan map[string][]byte {
 // serve answers on the FUSE connection.
 func (s *server) serve(conn int, mknod bool) (*fusefs.Served, error) {
 	s.mknod = mknod
-	u := fusefs.Union{Tree: s.h.Tree(), Lock: s.h.Locker(), Write: s.h.Write, Branches: map[string]fusefs.Branch{}, Files: map[string]func() []byte{}}
+	u := fusefs.Union{Tree: s.h.Tree(), Lock: s.h.Locker(), Write: s.h.Write, OneOwner: s.first.user, Branches: map[string]fusefs.Branch{}, Files: map[string]func() []byte{}}
 	sys, err := newSysView()
 	if err != nil {
 		unix.Close(conn)
