@@ -34,6 +34,14 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
 
+test-lxd: build ## run the tests that have a private LXD make containers; a skip is a failure here
+	@packaging/need.sh lxd
+	GPURIG_REQUIRE_LXD=1 $(GO) test -count=1 -parallel 4 ./runner/target/lxd/...
+	$(BIN)/gpurig run --target sim-lxd,lxd --jobs 4 --shard $(LXD_SHARD)
+
+# All scenarios on LXD take some minutes: make test-lxd LXD_SHARD=1/1.
+LXD_SHARD ?= 3/16
+
 test-oci: build ## run the tests that start containers by runc and crun; a skip is a failure here
 	@packaging/need.sh oci
 	@packaging/old-glibc.sh
@@ -71,9 +79,9 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-machine test-oci naive races ## what CI runs
+check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci naive races ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-oci test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean
+.PHONY: help build scenarios test test-lxc test-lxd test-oci test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"gpurig/core/plan"
 	"gpurig/runner/observe"
@@ -73,7 +72,7 @@ func (s *session) unjudged(c *container) {
 func (s *session) evidenceOf(c *container) verdict.Evidence {
 	ev := verdict.Evidence{
 		Container: c.name, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
-		NoLines:  strings.HasPrefix(target.Family(s.target), "oci"),
+		NoLines:  target.Family(s.target) != "lxc" && target.Family(s.target) != "",
 		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan,
 	}
 	if c.real != nil {

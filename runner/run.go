@@ -137,6 +137,8 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	err := error(nil)
 	if len(v.Targets) > 0 && !slices.Contains(v.Targets, t.Name()) {
 		err = &skipError{"the scenario is for " + strings.Join(v.Targets, ", ")}
+	} else if why := beyond(p.family, v); why != "" {
+		err = &skipError{why}
 	} else {
 		limit := r.opts.timeout()
 		sctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v", errTimeout, limit))

@@ -47,7 +47,7 @@ one, show what fails then. Hosts that cannot have the fault are skipped.`,
 	}
 	f.flags(cmd)
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: sim, lxc, sim-oci, oci; auto: all that this machine can")
+	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
 	addFaults(cmd, &f.faults)

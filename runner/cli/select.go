@@ -14,8 +14,10 @@ import (
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
 	"gpurig/runner/image"
+	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
+	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
 	"gpurig/runner/target/sim"
 	"gpurig/scenarios"
@@ -133,6 +135,9 @@ var targetMakers = []struct {
 }{
 	{"sim", func(context.Context) (target.Target, error) { return sim.New(nil) }},
 	{"lxc", func(context.Context) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
+	{"sim-lxd", func(context.Context) (target.Target, error) { return sim.NewLXD(nil) }},
+	{"lxd", func(context.Context) (target.Target, error) { return lxd.Open(lxd.Options{}) }},
+	{"incus", func(context.Context) (target.Target, error) { return lxd.Open(lxd.Options{Flavour: lxdapi.Incus}) }},
 	{"sim-oci", func(context.Context) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(context.Context) (target.Target, error) { return oci.Open(oci.Options{}) }},
 }
@@ -145,8 +150,12 @@ func targetNames() []string {
 	return out
 }
 
+// byName are targets that "auto" leaves out: a daemon makes each container in half
+// a second, which all scenarios together wait minutes for.
+var byName = []string{"sim-lxd", "lxd", "incus"}
+
 // openTargets opens the targets of --target. "auto" is the simulation and every
-// other target that this machine can make containers on.
+// other target that this machine can make containers on, those byName left out.
 func openTargets(ctx context.Context, names []string, note func(string)) ([]target.Target, error) {
 	var out []target.Target
 	auto := slices.Contains(names, "auto")
@@ -156,7 +165,7 @@ func openTargets(ctx context.Context, names []string, note func(string)) ([]targ
 		}
 	}
 	for _, m := range targetMakers {
-		if !auto && !slices.Contains(names, m.name) {
+		if !slices.Contains(names, m.name) && (!auto || slices.Contains(byName, m.name)) {
 			continue
 		}
 		t, err := m.make(ctx)

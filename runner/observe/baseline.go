@@ -75,6 +75,39 @@ var (
 	baseVars     = []string{"PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
 )
 
+// What LXD and Incus add to every container (lxd/instance/drivers/driver_lxc.go,
+// initLXC), where the host has it: two nodes, their own folders, and the host's
+// file systems that a container may look at. A folder without its file system is
+// a bind of what is below.
+var (
+	managerNodes = map[string]device.Num{"/dev/fuse": {Major: 10, Minor: 229}, "/dev/net/tun": {Major: 10, Minor: 200}}
+	managerDirs  = map[string][]string{"lxd": {"/dev/lxd", "/dev/.lxd-mounts"}, "incus": {"/dev/incus", "/dev/.incus-mounts"}}
+
+	managerMounts = map[string][]string{
+		"/proc/sys/fs/binfmt_misc":  {"binfmt_misc", "autofs", "proc"},
+		"/sys/fs/fuse/connections":  {"fusectl", "sysfs"},
+		"/sys/fs/pstore":            {"pstore", "sysfs"},
+		"/sys/kernel/config":        {"configfs", "sysfs"},
+		"/sys/kernel/debug":         {"debugfs", "sysfs"},
+		"/sys/kernel/debug/tracing": {"tracefs", "sysfs"},
+		"/sys/kernel/security":      {"securityfs", "sysfs"},
+		"/sys/kernel/tracing":       {"tracefs", "sysfs"},
+		"/sys/firmware/efi/efivars": {"efivarfs", "sysfs"},
+	}
+)
+
+func isManagerNode(manager, path string, typ device.Type, num device.Num) bool {
+	want, ok := managerNodes[path]
+	return manager != "" && ok && typ == device.Char && want == num
+}
+
+func isManagerDir(manager, path string) bool { return slices.Contains(managerDirs[manager], path) }
+
+func isManagerMount(manager string, m MountLine) bool {
+	_, node := managerNodes[m.Target]
+	return manager != "" && (node || isManagerDir(manager, m.Target) || slices.Contains(managerMounts[m.Target], m.Type))
+}
+
 func isBaseNode(path string, typ device.Type, num device.Num) bool {
 	want, ok := baseNodes[path]
 	return ok && typ == device.Char && (!want.Known() || want == num)

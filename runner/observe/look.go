@@ -19,7 +19,7 @@ const maxDepth = 8
 // Look makes the observation that r asks for. What could not be looked at is in
 // Observation.Problems: an observation without problems is complete.
 func Look(v View, r Request) Observation {
-	l := looker{v: v, nodes: map[string]bool{}, links: map[string]bool{}}
+	l := looker{v: v, manager: r.Manager, nodes: map[string]bool{}, links: map[string]bool{}}
 	mounts, err := v.Mounts()
 	l.problem("mount table", err)
 	l.lookMounts(mounts)
@@ -41,6 +41,7 @@ func Look(v View, r Request) Observation {
 type looker struct {
 	v            View
 	o            Observation
+	manager      string
 	nodev        map[string]bool // mount points, and whether the top mount has nodev
 	nodes, links map[string]bool // paths already listed
 }
@@ -62,7 +63,7 @@ func (l *looker) lookMounts(lines []MountLine) {
 	l.nodev = make(map[string]bool, len(lines))
 	for _, m := range lines {
 		l.nodev[m.Target] = slices.Contains(m.Options, "nodev")
-		if isBaseMount(m) {
+		if isBaseMount(m) || isManagerMount(l.manager, m) {
 			continue
 		}
 		typ := "absent"
@@ -106,7 +107,7 @@ func (l *looker) walkDev(dir string, depth int) {
 			l.addNode(p, info)
 		case info.IsLink():
 			l.addLink(p)
-		case info.Mode.IsDir() && !isBaseDir(p):
+		case info.Mode.IsDir() && !isBaseDir(p) && !isManagerDir(l.manager, p):
 			if depth == maxDepth {
 				l.problem(p, fmt.Errorf("more than %d folders deep", maxDepth))
 				continue
@@ -117,7 +118,7 @@ func (l *looker) walkDev(dir string, depth int) {
 }
 
 func (l *looker) addNode(p string, info host.Info) {
-	if l.nodes[p] || isBaseNode(p, info.DeviceType(), info.Num) {
+	if l.nodes[p] || isBaseNode(p, info.DeviceType(), info.Num) || isManagerNode(l.manager, p, info.DeviceType(), info.Num) {
 		return
 	}
 	l.nodes[p] = true

@@ -44,7 +44,12 @@ func (c *Container) emit(p plan.Plan) (emission, error) {
 		d.plan(p)
 		key = d.key()
 	}
-	return c.sim.emissions.get(key, func() (emission, error) { return c.emitAnew(p) })
+	return c.sim.emissions.get(key, func() (emission, error) {
+		if c.sim.lxd {
+			return c.emitLXD(p)
+		}
+		return c.emitAnew(p)
+	})
 }
 
 func (c *Container) emitAnew(p plan.Plan) (emission, error) {

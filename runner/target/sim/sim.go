@@ -27,6 +27,7 @@ type Sim struct {
 	images *image.Set
 	dev    *tree.Tree // what a fresh /dev has
 	oci    string     // "runc" or "crun": as that runtime does; empty: as liblxc
+	lxd    bool       // LXD stands between the plan and liblxc
 
 	emissions memo[emission]   // by plan, on a fresh root
 	caches    memo[builtCache] // by what libraries are where
@@ -55,18 +56,33 @@ func NewOCI(images *image.Set, runtime string) (*Sim, error) {
 	return s, err
 }
 
+// NewLXD is New for containers as LXD has liblxc make them.
+func NewLXD(images *image.Set) (*Sim, error) {
+	s, err := New(images)
+	if err == nil {
+		s.lxd = true
+	}
+	return s, err
+}
+
 // Name is part of target.Target.
 func (s *Sim) Name() string {
-	if s.oci != "" {
+	switch {
+	case s.oci != "":
 		return "sim-oci"
+	case s.lxd:
+		return "sim-lxd"
 	}
 	return "sim"
 }
 
 // Family is part of target.Kin.
 func (s *Sim) Family() string {
-	if s.oci != "" {
+	switch {
+	case s.oci != "":
 		return "oci-" + s.oci
+	case s.lxd:
+		return "lxd"
 	}
 	return "lxc"
 }

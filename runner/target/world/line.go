@@ -31,16 +31,21 @@ const (
 // ErrEnded says that what should have started a container ended instead.
 var ErrEnded = errors.New("it has ended")
 
+// A Line leads to the probe, the first process of a container.
+type Line struct {
+	conn *net.UnixConn
+	dec  *json.Decoder
+	PID  int // of the first process, as we see it
+}
+
 // A Run is one life of a container: the program that started it, which lives as
-// long as it does, and the line to the probe, its first process.
+// long as it does, and the line to the probe.
 type Run struct {
+	Line
 	cmd    *exec.Cmd
 	output *bytes.Buffer
 	ended  chan struct{} // closed after cmd was waited for
 	err    error         // of that; read it after ended
-	conn   *net.UnixConn
-	dec    *json.Decoder
-	PID    int // of the first process, as we see it
 }
 
 // Listen makes the socket that the probe calls, in dir below the scratch
@@ -80,18 +85,23 @@ func Launch(ctx context.Context, cmd *exec.Cmd, l *net.UnixListener) (*Run, erro
 	r := &Run{cmd: cmd, output: &bytes.Buffer{}, ended: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = r.output, r.output
 	cmd.WaitDelay = time.Second // a process of the container may hold the pipe a little longer
-	if err := cmd.Start(); err != nil {
+	err := cmd.Start()
+	if err != nil {
 		return nil, errors.Join(target.ErrBroken, err)
 	}
 	go func() {
 		r.err = cmd.Wait()
 		close(r.ended)
 	}()
-	return r, r.accept(ctx, l)
+	if r.Line, err = Accept(ctx, l, r.ended); err != nil && !errors.Is(err, ErrEnded) {
+		r.Kill()
+	}
+	return r, err
 }
 
-// accept waits for the probe's call, or for the program to give up.
-func (r *Run) accept(ctx context.Context, l *net.UnixListener) error {
+// Accept waits for the probe's call on l. The error is ErrEnded when ended is
+// closed before, or target.ErrBroken.
+func Accept(ctx context.Context, l *net.UnixListener, ended <-chan struct{}) (Line, error) {
 	type call struct {
 		conn *net.UnixConn
 		err  error
@@ -106,25 +116,22 @@ func (r *Run) accept(ctx context.Context, l *net.UnixListener) error {
 	select {
 	case got := <-calls:
 		if got.err != nil {
-			r.Kill()
-			return errors.Join(target.ErrBroken, got.err)
+			return Line{}, errors.Join(target.ErrBroken, got.err)
 		}
-		r.conn, r.dec = got.conn, json.NewDecoder(got.conn)
-		return r.peer()
-	case <-r.ended:
-		return ErrEnded
+		line := Line{conn: got.conn, dec: json.NewDecoder(got.conn)}
+		return line, line.peer()
+	case <-ended:
+		return Line{}, ErrEnded
 	case <-ctx.Done():
-		r.Kill()
-		return errors.Join(target.ErrBroken, context.Cause(ctx))
+		return Line{}, errors.Join(target.ErrBroken, context.Cause(ctx))
 	case <-timer.C:
-		r.Kill()
-		return fmt.Errorf("no answer from the container after %s: %w", startTime, target.ErrBroken)
+		return Line{}, fmt.Errorf("no answer from the container after %s: %w", startTime, target.ErrBroken)
 	}
 }
 
 // peer learns the process id of the container's first process.
-func (r *Run) peer() error {
-	raw, err := r.conn.SyscallConn()
+func (l *Line) peer() error {
+	raw, err := l.conn.SyscallConn()
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
@@ -133,7 +140,7 @@ func (r *Run) peer() error {
 	if err := errors.Join(cerr, err); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	r.PID = int(cred.Pid)
+	l.PID = int(cred.Pid)
 	return nil
 }
 
@@ -165,9 +172,9 @@ func (r *Run) KillAll() error {
 }
 
 // Close hangs up; the probe ends then.
-func (r *Run) Close() {
-	if r.conn != nil {
-		r.conn.Close()
+func (l *Line) Close() {
+	if l.conn != nil {
+		l.conn.Close()
 	}
 }
 
@@ -189,15 +196,15 @@ func (r *Run) Stop(sig unix.Signal) (said, err error) {
 }
 
 // Look has the probe make an observation.
-func (r *Run) Look(req observe.Request) (observe.Observation, error) {
-	if err := r.conn.SetDeadline(time.Now().Add(lookTime)); err != nil {
+func (l *Line) Look(req observe.Request) (observe.Observation, error) {
+	if err := l.conn.SetDeadline(time.Now().Add(lookTime)); err != nil {
 		return observe.Observation{}, err
 	}
-	if err := json.NewEncoder(r.conn).Encode(req); err != nil {
+	if err := json.NewEncoder(l.conn).Encode(req); err != nil {
 		return observe.Observation{}, err
 	}
 	var a inside.Answer
-	if err := r.dec.Decode(&a); err != nil {
+	if err := l.dec.Decode(&a); err != nil {
 		return observe.Observation{}, err
 	}
 	if a.Error != "" {

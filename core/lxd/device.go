@@ -1,0 +1,130 @@
+package lxd
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurig/core/device"
+	"gpurig/core/lxc"
+	"gpurig/core/plan"
+	"gpurig/core/refuse"
+)
+
+// node writes one unix-char. LXD makes the node with what is given here; owner
+// and mode are therefore always given, also where they are the host's own.
+func (e *emitter) node(n plan.Node) {
+	d := Device{
+		"type": "unix-char", "path": n.Path, "mode": fmt.Sprintf("%04o", n.Mode.Perm()),
+		"uid": strconv.FormatUint(uint64(n.UID), 10), "gid": strconv.FormatUint(uint64(n.GID), 10),
+	}
+	if e.opts.HostRoot == "" {
+		d["source"] = n.Source // LXD looks up the numbers at each start: a driver may get others
+	} else {
+		d["major"] = strconv.FormatUint(uint64(n.Num.Major), 10)
+		d["minor"] = strconv.FormatUint(uint64(n.Num.Minor), 10)
+	}
+	for _, id := range []uint32{n.UID, n.GID} {
+		if len(e.opts.IDMap) > 0 && !slices.ContainsFunc(e.opts.IDMap, func(m plan.IDMap) bool { return id >= m.Container && id-m.Container < m.Count }) {
+			e.refusals = append(e.refusals, refuse.New(lxc.ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID))
+			return
+		}
+	}
+	e.add(d)
+}
+
+// denials take back in raw.lxc what LXD permits beyond the plan. With cgroup v2
+// liblxc only takes back a rule that is denied with the very permissions that
+// were allowed: what stays is then allowed anew.
+func (e *emitter) denials(list []plan.Node) {
+	granted := map[device.Num]string{}
+	for _, n := range list {
+		granted[n.Num] += n.Permissions
+	}
+	first := len(e.opts.IDMap) > 0 // LXD gives the container no rule: with cgroup v2 ours alone would deny all others
+	for _, n := range list {
+		stays, known := granted[n.Num]
+		delete(granted, n.Num) // once for each number
+		read, write := strings.Contains(stays, "r"), strings.Contains(stays, "w")
+		if !known || read && write {
+			continue
+		}
+		for _, key := range []string{"lxc.cgroup", "lxc.cgroup2"} {
+			if key == "lxc.cgroup" && e.unifiedOnly() {
+				continue
+			}
+			if first {
+				e.config.Raw = append(e.config.Raw, key+".devices.allow = a")
+			}
+			e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.deny = c %d:%d rwm", key, n.Num.Major, n.Num.Minor))
+			switch {
+			case read:
+				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = c %d:%d r", key, n.Num.Major, n.Num.Minor))
+			case write:
+				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = c %d:%d w", key, n.Num.Major, n.Num.Minor))
+			}
+		}
+		first = false
+	}
+}
+
+// unifiedOnly reports whether the server's liblxc has no keys for cgroup v1.
+func (e *emitter) unifiedOnly() bool {
+	major, err := strconv.Atoi(strings.SplitN(e.opts.LXCVersion, ".", 2)[0])
+	return err == nil && major >= 7
+}
+
+// mount writes one disk.
+func (e *emitter) mount(m plan.Mount) {
+	d := Device{"type": "disk", "source": e.opts.HostRoot + m.Source, "path": e.resolve(m.Target)}
+	var raw []string
+	for _, o := range m.Options {
+		switch o {
+		case "ro":
+			d["readonly"] = "true"
+		case "nosuid", "nodev", "noexec":
+			raw = append(raw, o)
+		case "private", "rprivate", "slave", "rslave":
+			d["propagation"] = o
+		}
+	}
+	if len(raw) > 0 {
+		d["raw.mount.options"] = strings.Join(raw, ",")
+		e.flags = append(e.flags, m.Target)
+	}
+	e.add(d)
+}
+
+// resolve returns where in the image a container path really is. Package lxc has
+// asked for it before, and refused what cannot be.
+func (e *emitter) resolve(at string) string {
+	if e.opts.Resolve == nil || strings.HasPrefix(at, "/dev/") {
+		return at
+	}
+	real, err := e.opts.Resolve(at)
+	if err != nil {
+		e.refusals = append(e.refusals, refuse.New(lxc.ReasonResolve, at, "cannot be resolved inside the image").WithErr(err))
+	}
+	return real
+}
+
+// deviceName makes a name of a path: its last component for people, a digest of
+// the whole for its own. LXD takes letters, digits and ".-_", at most 64.
+func deviceName(kind, at string) string {
+	base := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '-'
+	}, path.Base(at))
+	sum := sha256.Sum256([]byte(at))
+	word := "node"
+	if kind == "disk" {
+		word = "disk"
+	}
+	return word + "-" + base[:min(len(base), 40)] + "-" + hex.EncodeToString(sum[:4])
+}

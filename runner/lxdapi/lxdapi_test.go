@@ -1,0 +1,104 @@
+package lxdapi_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpurig/runner/lxdapi"
+)
+
+// A daemon answers as it is told to, by "METHOD path".
+func daemon(t *testing.T, answers map[string]string) string {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, ok := answers[r.Method+" "+r.URL.Path]
+		if text == "hang up" {
+			panic(http.ErrAbortHandler)
+		}
+		if !ok {
+			text = `{"type":"error","error":"not found","error_code":404}`
+		}
+		fmt.Fprint(w, text)
+	})}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	return socket
+}
+
+const hello = `{"type":"sync","metadata":{"auth":"trusted","api_extensions":["etag"],"environment":{"server":"lxd","server_version":"5.0.2","driver":"lxc | qemu","driver_version":"5.0.2 | 7"}}}`
+
+func dial(t *testing.T, answers map[string]string) *lxdapi.Client {
+	t.Helper()
+	answers["GET /1.0"] = hello
+	c, err := lxdapi.Dial(context.Background(), daemon(t, answers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestDialSaysWhoAnswers(t *testing.T) {
+	s := dial(t, map[string]string{}).Server()
+	if s.Flavour != lxdapi.LXD || s.Version != "5.0.2" || s.Driver != "lxc" || s.DriverVer != "5.0.2" || !s.Has("etag") || s.Has("gpu_cdi") {
+		t.Errorf("Server() = %+v", s)
+	}
+}
+
+func TestDialSaysWhyNot(t *testing.T) {
+	for _, tc := range []struct{ name, answer, want string }{
+		{"another program", `{"type":"sync","metadata":{"auth":"trusted","environment":{"server":"docker"}}}`, `calls itself "docker"`},
+		{"not trusted", `{"type":"sync","metadata":{"auth":"untrusted","environment":{"server":"lxd"}}}`, "does not trust us"},
+		{"no REST API", "<html>", "not of the REST API"},
+		{"an unknown envelope", `{"type":"odd"}`, `unknown type "odd"`},
+		{"an error without words", `{"type":"error","error_code":500}`, "without a text, code 500"},
+		{"hang up", "hang up", "no answer from the daemon"},
+	} {
+		_, err := lxdapi.Dial(context.Background(), daemon(t, map[string]string{"GET /1.0": tc.answer}))
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: Dial() = %v; want %q", tc.name, err, tc.want)
+		}
+	}
+	if _, err := lxdapi.Dial(context.Background(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, lxdapi.ErrConnection) {
+		t.Errorf("no socket: Dial() = %v; want ErrConnection", err)
+	}
+}
+
+// What the server says is kept word for word, of a refusal and of an operation
+// that fails later.
+func TestErrorsAreVerbatim(t *testing.T) {
+	const words = `Failed to start device "gpu0": Invalid "id" value`
+	c := dial(t, map[string]string{
+		"PUT /1.0/instances/c1/state":   `{"type":"async","operation":"/1.0/operations/x"}`,
+		"GET /1.0/operations/x/wait":    `{"type":"sync","metadata":{"status_code":400,"err":` + fmt.Sprintf("%q", words) + `}}`,
+		"POST /1.0/instances":           `{"type":"error","error":"Instance \"c1\" already exists","error_code":409}`,
+		"PUT /1.0/instances/lost/state": "hang up",
+	})
+	err := c.Start(context.Background(), "c1")
+	if e, ok := errors.AsType[*lxdapi.Error](err); !ok || e.Text != words || e.Op != "start c1" {
+		t.Errorf("Start() = %#v; want %q", err, words)
+	}
+	if err := c.Create(context.Background(), "c1", "img", lxdapi.Instance{}); !lxdapi.IsTaken(err) {
+		t.Errorf("Create() = %v; want a name that is taken", err)
+	}
+	if err := c.Start(context.Background(), "lost"); !errors.Is(err, lxdapi.ErrConnection) {
+		t.Errorf("Start(lost) = %v; want ErrConnection", err)
+	}
+	if err := c.Delete(context.Background(), "none"); err != nil {
+		t.Errorf("Delete(none) = %v; none is as good", err)
+	}
+	if _, err := c.State(context.Background(), "none"); !lxdapi.IsNotFound(err) {
+		t.Errorf("State(none) = %v", err)
+	}
+}

@@ -1,0 +1,220 @@
+package lxd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/plan"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/world"
+)
+
+// stopSeconds is how long a container may take to stop.
+const stopSeconds = 20
+
+// Errors of calls that do not fit the container's state: the caller's mistake.
+var (
+	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
+	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
+	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
+)
+
+// A Container is an instance of the daemon.
+type Container struct {
+	server   *server
+	config   target.Config
+	name     string // as the daemon knows it
+	dir      string // of ours, below the scratch directory
+	readOnly bool
+	removed  bool
+
+	line  *world.Line // nil: not running
+	now   emission    // what it was last given
+	hooks bool        // a hook file was written
+}
+
+var _ target.Container = (*Container)(nil)
+
+func (c *Container) inside(p string) string  { return c.server.Inside(c.dir + "/" + p) }
+func (c *Container) outside(p string) string { return c.server.Outside(c.dir + "/" + p) }
+
+// Start is part of target.Container. An error that is not target.ErrBroken is
+// the answer of the daemon, of liblxc or of the hook.
+func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error {
+	switch {
+	case c.removed:
+		return errRemoved
+	case c.line != nil:
+		return errRunning
+	}
+	if err := c.start(ctx, h, p); err != nil {
+		return fmt.Errorf("start %s: %w", c.config.Name, err)
+	}
+	return nil
+}
+
+func (c *Container) start(ctx context.Context, h target.Host, p plan.Plan) error {
+	e, err := c.emit(ctx, h, p)
+	if err != nil {
+		return err
+	}
+	if err := c.tidy(ctx, e); err != nil {
+		return err
+	}
+	if err := c.writeHook(e); err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	if err := c.configure(ctx, e); err != nil {
+		return err
+	}
+	l, err := c.server.Listen(c.dir + "/own")
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	defer l.Close()
+	if err := c.server.api.Start(ctx, c.name); err != nil {
+		return c.answer(ctx, err)
+	}
+	line, err := world.Accept(ctx, l, nil)
+	if err != nil {
+		return err
+	}
+	c.line = &line
+	return nil
+}
+
+// configure gives the daemon the container's configuration.
+func (c *Container) configure(ctx context.Context, e emission) error {
+	if err := c.server.api.Update(ctx, c.name, c.instance(e)); err != nil {
+		return c.answer(ctx, err)
+	}
+	c.now = e
+	return nil
+}
+
+// answer sorts an error of the API: what the daemon says of the configuration is
+// its answer, with liblxc's or the hook's own words where it only says that
+// something failed. A lost daemon or a full disk is no answer.
+func (c *Container) answer(ctx context.Context, err error) error {
+	e, ok := errors.AsType[*lxdapi.Error](err)
+	if !ok || strings.Contains(e.Text, unix.ENOSPC.Error()) || strings.Contains(e.Text, unix.EDQUOT.Error()) {
+		return errors.Join(target.ErrBroken, err)
+	}
+	if strings.Contains(e.Text, "forkstart") {
+		log, lerr := c.server.api.Log(ctx, c.name, "lxc.log")
+		if lerr != nil {
+			return fmt.Errorf("%w (%v)", err, lerr)
+		}
+		if why := firstProblem(log); why != "" {
+			return fmt.Errorf("%w: %s", err, why)
+		}
+	}
+	return err
+}
+
+// firstProblem finds in liblxc's log what went wrong first: the hook's own last
+// words, else the first error.
+func firstProblem(log string) string {
+	hook, first := "", ""
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		if _, said, ok := strings.Cut(line, " produced output: "); ok && strings.HasPrefix(said, "cdi-hook: ") {
+			hook = said
+		}
+		if _, text, ok := strings.Cut(line, " ERROR "); ok && first == "" {
+			// "lxc NAME TIME ERROR MODULE - FILE:FUNCTION:LINE - MESSAGE"
+			_, text, _ = strings.Cut(text, " - ")
+			_, text, _ = strings.Cut(text, " - ")
+			first = "liblxc: " + text
+		}
+	}
+	if hook != "" {
+		return hook
+	}
+	return first
+}
+
+// Observe is part of target.Container.
+func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
+	if c.line == nil {
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+	}
+	r.Manager = string(c.server.daemon.flavour)
+	o, err := c.line.Look(r)
+	if err != nil {
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return o, nil
+}
+
+// Stop is part of target.Container.
+func (c *Container) Stop(ctx context.Context) error {
+	if c.line == nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+	}
+	line := c.line
+	c.line = nil
+	defer line.Close()
+	if err := c.server.api.Stop(ctx, c.name, stopSeconds, false); err != nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, c.answer(ctx, err))
+	}
+	return nil
+}
+
+// Crash is part of target.Container. liblxc's monitor goes first, so that no
+// hook of anybody runs and the daemon hears nothing; what it made for the
+// container's devices stays.
+func (c *Container) Crash(context.Context) error {
+	if c.line == nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+	}
+	line := c.line
+	c.line = nil
+	defer line.Close()
+	if err := kill(line.PID); err != nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	if err := c.server.RemoveCgroups(c.name + "*"); err != nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return nil
+}
+
+// Running is part of target.Container.
+func (c *Container) Running() bool { return c.line != nil }
+
+// Configuration is part of target.Container: as "lxc config edit" reads it.
+func (c *Container) Configuration() string { return c.now.text }
+
+// Remove is part of target.Container.
+func (c *Container) Remove(ctx context.Context) error {
+	if c.removed {
+		return nil
+	}
+	c.removed = true
+	err := c.server.removed(ctx, c.name, c.unmount)
+	if c.line != nil {
+		c.line.Close() // not before: the container would end by itself meanwhile
+		c.line = nil
+	}
+	err = errors.Join(err, os.RemoveAll(c.outside("")))
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return nil
+}
+
+// unmount takes away the read-only view of the root that a failed start leaves.
+func (c *Container) unmount(ctx context.Context) {
+	if c.readOnly {
+		// Where LXD did it already there is nothing to unmount.
+		_ = c.server.daemon.command(ctx, "umount", "-l", c.rootInside()).Run()
+	}
+}

@@ -1,0 +1,213 @@
+package lxd
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/plan"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/target/agent"
+	"gpurig/runner/target/world"
+)
+
+// Where things are: liblxc's locks, and, below the scratch directory, the
+// daemon's state and log.
+const (
+	runtimeDir = "/run/lxc"
+	stateDir   = "lxd"
+	logFile    = "lxd.log"
+	subidFile  = "subids"
+	socketName = stateDir + "/unix.socket"
+)
+
+// subids are what the daemon may give to containers: it gives all of it to each.
+var subids = []plan.IDMap{{Container: 0, Host: 100000, Count: 65536}}
+
+// startTime is how long a daemon may take to answer. It takes a second.
+const startTime = 60 * time.Second
+
+// A daemon is a private daemon, in a process namespace of its own whose first
+// process is ours: the daemon can be restarted without its containers.
+type daemon struct {
+	world   *world.World
+	flavour lxdapi.Flavour
+	program string
+	nsenter string
+	nest    *exec.Cmd
+	stdin   io.Closer // closing it ends everything in the namespace
+	run     *exec.Cmd // the daemon; nil: not running
+	ended   chan struct{}
+	said    *bytes.Buffer // standard output and error of the daemon
+}
+
+// newDaemon sets up the namespaces, and starts no daemon yet.
+func newDaemon(w *world.World, f lxdapi.Flavour, p programs) (*daemon, error) {
+	d := &daemon{world: w, flavour: f, program: p.daemon, nsenter: p.Nsenter}
+	var list strings.Builder
+	for _, m := range subids {
+		fmt.Fprintf(&list, "root:%d:%d\n", m.Host, m.Count)
+	}
+	if err := os.WriteFile(w.Outside(subidFile), []byte(list.String()), 0o644); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{stateDir, "empty"} {
+		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
+			return nil, err
+		}
+	}
+	d.nest = w.Command(context.Background(), p.unshare, "--mount", "--propagation", "private",
+		w.Inside(world.ProbePath), "nest", w.Inside(subidFile))
+	d.nest.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET}
+	var stderr bytes.Buffer
+	d.nest.Stderr = &stderr
+	in, err := d.nest.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := d.nest.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.nest.Start(); err != nil {
+		return nil, fmt.Errorf("start the daemon's helper process: %w", err)
+	}
+	d.stdin = in
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != agent.Ready {
+		in.Close()
+		werr := d.nest.Wait()
+		return nil, fmt.Errorf("namespaces of the daemon: %s (%v)", strings.TrimSpace(stderr.String()), werr)
+	}
+	return d, nil
+}
+
+// command returns a program to be run in the daemon's namespaces.
+func (d *daemon) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, d.nsenter, append([]string{
+		"--target", fmt.Sprint(d.nest.Process.Pid), "--mount", "--pid", "--net", "--wd=/", "--", program,
+	}, args...)...)
+	cmd.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C",
+		d.flavour.DirVariable() + "=" + d.world.Inside(stateDir),
+		// No further configuration of the machine, such as LXCFS's.
+		strings.ToUpper(string(d.flavour)) + "_LXC_TEMPLATE_CONFIG=" + d.world.Inside("empty"),
+	}
+	return cmd
+}
+
+// start starts the daemon and waits until it answers.
+func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
+	d.run, d.ended, d.said = d.command(context.Background(), d.program, "--logfile", d.world.Inside(logFile)), make(chan struct{}), &bytes.Buffer{}
+	d.run.Stdout, d.run.Stderr = d.said, d.said
+	d.run.WaitDelay = time.Second // containers may hold the pipe longer
+	if err := d.run.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", d.flavour, err)
+	}
+	go func() {
+		_ = d.run.Wait() // how it ended is in what it said
+		close(d.ended)
+	}()
+	limit := time.NewTimer(startTime)
+	defer limit.Stop()
+	for {
+		api, err := lxdapi.Dial(ctx, d.world.Outside(socketName))
+		if err == nil {
+			return api, d.ready(ctx, api)
+		}
+		if !errors.Is(err, lxdapi.ErrConnection) {
+			return nil, err
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-d.ended:
+			return nil, fmt.Errorf("%s ended: %s", d.flavour, d.lastWords())
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-limit.C:
+			return nil, fmt.Errorf("%s does not answer after %s: %s", d.flavour, startTime, d.lastWords())
+		}
+	}
+}
+
+// ready waits until the daemon has done what it does at its start: before, it
+// answers, and refuses some requests.
+func (d *daemon) ready(ctx context.Context, api *lxdapi.Client) error {
+	out, err := d.command(ctx, d.program, "waitready", "--timeout=60").CombinedOutput()
+	if err != nil {
+		api.Close()
+		return fmt.Errorf("%s waitready: %s (%w)", d.flavour, strings.TrimSpace(string(out)), err)
+	}
+	return nil
+}
+
+// lastWords is the last that the daemon said.
+func (d *daemon) lastWords() string {
+	text := strings.TrimSpace(d.said.String())
+	if log, err := os.ReadFile(d.world.Outside(logFile)); err == nil && text == "" {
+		text = strings.TrimSpace(string(log))
+	}
+	lines := strings.Split(text, "\n")
+	return lines[len(lines)-1]
+}
+
+// pid is that of the daemon, as we see it: who listens on its socket.
+func (d *daemon) pid() (int, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: d.world.Outside(socketName), Net: "unix"})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(cerr, err); err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
+}
+
+// stop ends the daemon with a signal; containers stay. SIGTERM is a restart in
+// good order, SIGKILL is the daemon's death.
+func (d *daemon) stop(sig unix.Signal) error {
+	pid, err := d.pid()
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(pid, sig); err != nil {
+		return err
+	}
+	select {
+	case <-d.ended:
+		return nil
+	case <-time.After(startTime):
+		return fmt.Errorf("%s still runs %s after signal %d", d.flavour, startTime, sig)
+	}
+}
+
+// close ends every process of the namespace.
+func (d *daemon) close() error {
+	d.stdin.Close()
+	err := d.nest.Wait()
+	if d.ended != nil {
+		<-d.ended
+	}
+	if err != nil {
+		return fmt.Errorf("the daemon's helper process: %w", err)
+	}
+	return nil
+}

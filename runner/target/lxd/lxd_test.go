@@ -1,0 +1,141 @@
+package lxd_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gpurig/runner/image"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/sim"
+	"gpurig/runner/target/targettest"
+)
+
+// programsEnv names a folder in which the helper programs are already.
+const programsEnv = "GPURIG_TEST_PROGRAMS"
+
+// builtDir is where builtPrograms built; empty: it did not.
+var builtDir string
+
+// builtPrograms builds the two helper programs once.
+var builtPrograms = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(programsEnv); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.MkdirTemp("", "gpurig-lxd-test-")
+	if err != nil {
+		return "", err
+	}
+	builtDir = dir
+	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
+		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return dir, errors.New(name + ": " + string(out))
+		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if builtDir != "" {
+		os.RemoveAll(builtDir)
+	}
+	os.Exit(code)
+}
+
+// A rig is a target and the images that it uses.
+type rig struct {
+	l      *lxd.LXD
+	images *image.Set
+}
+
+// requireLXD returns a target, or skips with the reason why this machine has
+// none. GPURIG_REQUIRE_LXD turns the skip into a failure.
+func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		cannot(t, f, "target %s: needs root", f)
+	}
+	if _, err := exec.LookPath(f.Daemon()); err != nil {
+		cannot(t, f, "target %s: %v", f, err)
+	}
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := image.NewSet(nil)
+	l := lxd.New(lxd.Options{Flavour: f, Images: images, Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
+	t.Cleanup(func() {
+		if err := l.Close(context.Background()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: cgroup}); err != nil {
+		cannot(t, f, "%v", err)
+	}
+	return rig{l, images}
+}
+
+// cannot skips a test that this machine cannot run, or fails it where the machine
+// was to be able to.
+func cannot(t testing.TB, f lxdapi.Flavour, format string, args ...any) {
+	t.Helper()
+	if f == lxdapi.LXD && os.Getenv("GPURIG_REQUIRE_LXD") != "" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// The simulation of LXD is right only if it agrees with LXD: every story, told
+// by both, shows the same at every step.
+func TestStoriesAreAsSimulated(t *testing.T) {
+	r := requireLXD(t, lxdapi.LXD, "v1")
+	s, err := sim.NewLXD(r.images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stories, err := targettest.Stories()
+	if err != nil || len(stories) == 0 {
+		t.Fatalf("%d stories, %v", len(stories), err)
+	}
+	for _, story := range stories {
+		t.Run(story.Name, func(t *testing.T) {
+			t.Parallel() // one daemon serves them all
+			ctx := context.Background()
+			want, err := targettest.Tell(ctx, s, story)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := targettest.Tell(ctx, r.l, story)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, want, got)
+		})
+	}
+}
+
+func compare(t *testing.T, want, got []targettest.Seen) {
+	t.Helper()
+	for i := range want {
+		if (want[i].Err == "") != (got[i].Err == "") {
+			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
+			continue
+		}
+		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
+			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
+		}
+		if got[i].Err != "" {
+			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
+		}
+	}
+}

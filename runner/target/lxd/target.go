@@ -1,0 +1,163 @@
+package lxd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gpurig/runner/image"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/target"
+	"gpurig/runner/target/world"
+)
+
+// Options adjust a target. The zero value is LXD and finds everything itself.
+type Options struct {
+	Flavour lxdapi.Flavour // empty: lxdapi.LXD
+	Images  *image.Set     // nil: made from this machine
+	Probe   string         // gpurig-probe; empty: beside our own program
+	Hook    string         // cdi-hook; empty: beside our own program
+}
+
+// An LXD is the target. It is safe for use by several goroutines; each of its
+// containers belongs to one at a time.
+type LXD struct {
+	opts Options
+
+	mu      sync.Mutex
+	servers map[string]*server // by cgroup version
+	cannot  map[string]*target.CannotError
+}
+
+var (
+	_ target.Target = (*LXD)(nil)
+	_ target.Kin    = (*LXD)(nil)
+)
+
+// New returns a target. Nothing is started before it is needed.
+func New(opts Options) *LXD {
+	if opts.Images == nil {
+		opts.Images = image.NewSet(nil)
+	}
+	if opts.Flavour == "" {
+		opts.Flavour = lxdapi.LXD
+	}
+	return &LXD{opts: opts, servers: map[string]*server{}, cannot: map[string]*target.CannotError{}}
+}
+
+// Open returns a target, or a *target.CannotError where this machine can make no
+// container at all: no root, or a program is missing.
+func Open(opts Options) (*LXD, error) {
+	l := New(opts)
+	if _, err := l.able(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Name is part of target.Target.
+func (l *LXD) Name() string { return string(l.opts.Flavour) }
+
+// Family is part of target.Kin. Incus does as LXD does.
+func (l *LXD) Family() string { return "lxd" }
+
+// programs are what is run, by absolute path.
+type programs struct {
+	world.Programs
+	daemon, unshare string
+}
+
+// able returns the programs, or why there can be no container.
+func (l *LXD) able() (programs, *target.CannotError) {
+	var p programs
+	var cerr *target.CannotError
+	f := l.opts.Flavour
+	p.Programs, cerr = world.Find(l.Name(), l.opts.Probe, l.opts.Hook,
+		world.Tool{Name: f.Daemon(), Hint: f.Hint(), Path: &p.daemon},
+		world.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
+	return p, cerr
+}
+
+// Can is part of target.Target. It finds out by starting a daemon that gives
+// containers that cgroup version; the answer is kept.
+func (l *LXD) Can(ctx context.Context, c target.Config) error {
+	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
+		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
+	}
+	if _, err := l.opts.Images.Image(c.Image); err != nil {
+		return err
+	}
+	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
+		return l.unable("", "the daemon's id map is %v, and %v is asked for", subids, c.IDMap)
+	}
+	_, err := l.server(ctx, c.Cgroup)
+	return err
+}
+
+func (l *LXD) unable(hint, why string, args ...any) *target.CannotError {
+	return &target.CannotError{Target: l.Name(), Why: fmt.Sprintf(why, args...), Hint: hint}
+}
+
+// server returns the daemon for containers of one cgroup version. A daemon that
+// was started and then lost is no matter of Can: what was under way is broken.
+func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.servers[cgroup]; s != nil {
+		return s, nil
+	}
+	if err := l.cannot[cgroup]; err != nil {
+		return nil, err
+	}
+	p, cerr := l.able()
+	if cerr == nil {
+		s, err := startServer(ctx, l.opts.Flavour, cgroup, p)
+		if err == nil {
+			l.servers[cgroup] = s
+			return s, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err // the caller gave up: that says nothing of the machine
+		}
+		cerr = l.unable("", "%v", err)
+	}
+	l.cannot[cgroup] = cerr
+	return nil, cerr
+}
+
+// Create is part of target.Target.
+func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, error) {
+	if err := l.Can(ctx, c); err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	s, err := l.server(ctx, c.Cgroup)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	img, err := l.opts.Images.Image(c.Image)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	ctr, err := s.create(ctx, c, img)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
+	}
+	return ctr, nil
+}
+
+// Close is part of target.Target. It ends every container that is left, and the
+// daemons.
+func (l *LXD) Close(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, cgroup := range []string{"v1", "v2"} {
+		if s := l.servers[cgroup]; s != nil {
+			errs = append(errs, s.close())
+			delete(l.servers, cgroup)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,48 @@
+package sim
+
+import (
+	"path"
+	"strings"
+
+	"gpurig/core/lxd"
+	"gpurig/core/plan"
+	"gpurig/runner/target/liblxc"
+	"gpurig/runner/target/lxdconf"
+)
+
+// hostRoot makes package lxd describe nodes by number, as it does for a real
+// target on a fake machine. It is no part of any path here.
+const hostRoot = "/host"
+
+// emitLXD writes the configuration of an instance, has the model of LXD make
+// lines for liblxc of it, and reads those as liblxc would.
+func (c *Container) emitLXD(p plan.Plan) (emission, error) {
+	config, err := lxd.Emit(p, lxd.Options{
+		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: hostRoot,
+		HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"), Resolve: c.resolve,
+	})
+	if err != nil {
+		return emission{}, err
+	}
+	dirs := map[string]bool{}
+	for _, m := range p.Mounts {
+		dirs[m.Source] = m.Dir
+	}
+	for _, d := range config.Devices {
+		if source, ok := d["source"]; ok {
+			d["source"] = strings.TrimPrefix(source, hostRoot)
+		}
+	}
+	lines, made, err := lxdconf.Lines(c.config.Name, c.config.Cgroup, c.config.IDMap, config.Devices, func(s string) bool { return dirs[s] })
+	if err != nil {
+		return emission{}, err
+	}
+	all := append(append(lxdconf.Base(c.config.Cgroup, c.config.IDMap), lines...), config.Raw...)
+	conf, err := liblxc.Parse(all, c.config.Cgroup)
+	if err != nil {
+		return emission{}, err
+	}
+	e := emission{lines: all, conf: conf, hook: config.Hook}
+	e.made = makeNodes(made)
+	return e, nil
+}
