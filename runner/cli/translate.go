@@ -59,7 +59,7 @@ manager that had it work for the same container before then runs it once with
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
-	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc; oci: an OCI runtime; pve: Proxmox VE")
+	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE")
 	fl.StringVar(&f.cgroup, "cgroup", "both", "device rules for cgroup v1, v2 or both")
 	fl.StringArrayVar(&f.ids, "id", nil, "a CDI device name, or a DRM card number; again for more devices")
 	o := &f.options
@@ -125,8 +125,8 @@ func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
 }
 
 func (f translateFlags) translate(ctx context.Context, s Streams) (translation, error) {
-	if !slices.Contains([]string{"lxc", "oci", "pve"}, f.to) {
-		return translation{}, fmt.Errorf("--to %q: want lxc, oci or pve", f.to)
+	if !slices.Contains([]string{"lxc", "lxd", "incus", "oci", "pve"}, f.to) {
+		return translation{}, fmt.Errorf("--to %q: want lxc, lxd, incus, oci or pve", f.to)
 	}
 	idmap, err := parseIDMap(f.idmap)
 	if err != nil {
@@ -160,6 +160,8 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 		return f.emitOCI(p, idmap)
 	case "pve":
 		return f.emitPVE(p, idmap)
+	case "lxd", "incus":
+		return f.emitLXD(p, idmap)
 	}
 	c, err := lxc.Emit(p, lxc.Options{Cgroup: f.cgroup, IDMap: idmap, NodesDir: f.nodesDir, HookPath: f.hookPath, HookFile: f.hookFile,
 		ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
@@ -178,6 +180,9 @@ func (f *translateFlags) defaults() error {
 		f.hookPath = filepath.Join(programDir(), "cdi-hook")
 	}
 	dir := "/var/lib/lxc/" + f.name
+	if f.to == "lxd" || f.to == "incus" {
+		dir = "/var/lib/" + f.to + "/cdi-hook/" + f.name
+	}
 	if f.hookFile == "" {
 		f.hookFile = dir + "/cdi-hook.json"
 	}

@@ -3,9 +3,11 @@ package cli
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
+	"gpurig/core/lxd"
 	"gpurig/core/oci"
 	"gpurig/core/plan"
 	"gpurig/core/pve"
@@ -33,6 +35,20 @@ func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap) (translation, e
 		return translation{}, err
 	}
 	t := translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
+	if !c.Hooked {
+		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
+	}
+	return t, nil
+}
+
+// emitLXD writes the plan for an LXD or Incus instance: both read the same.
+func (f translateFlags) emitLXD(p plan.Plan, idmap []plan.IDMap) (translation, error) {
+	c, err := lxd.Emit(p, lxd.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
+	if err != nil {
+		return translation{}, err
+	}
+	lines := strings.Split(strings.TrimSuffix(c.Text(), "\n"), "\n")
+	t := translation{Configuration: lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}

@@ -1,0 +1,157 @@
+package lxd_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/targettest"
+)
+
+// begin starts a container with two GPUs' plan, and leaves it to Close.
+func begin(t *testing.T, l *lxd.LXD) (target.Container, target.Host) {
+	t.Helper()
+	h, err := targettest.Host(targettest.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Create(context.Background(), target.Config{Name: "c1", Image: "glibc", Cgroup: "v1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(context.Background(), h, targettest.Plan(targettest.Version, false)); err != nil {
+		t.Fatal(err)
+	}
+	return c, h
+}
+
+func look(t *testing.T, c target.Container) observe.Observation {
+	t.Helper()
+	o, err := c.Observe(context.Background(), targettest.Request())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// A daemon that is restarted, in good order or not, finds its container running,
+// and plugs and stops it as before.
+func TestDaemonRestartWithContainerRunning(t *testing.T) {
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
+		t.Run(unix.SignalName(sig), func(t *testing.T) {
+			l, ctx := requireLXD(t, lxdapi.LXD, "v1").l, context.Background()
+			c, h := begin(t, l)
+			before := look(t, c)
+			if err := lxd.Restart(ctx, l, "v1", sig); err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range observe.Diff(before, look(t, c)) {
+				t.Errorf("after the restart: %s", d)
+			}
+			if err := c.Plug(ctx, h, targettest.Plan(targettest.Version, true)); err != nil {
+				t.Fatal(err)
+			}
+			if o := look(t, c); len(o.Nodes) != len(before.Nodes)+1 {
+				t.Errorf("%d nodes after a plug, %d before", len(o.Nodes), len(before.Nodes))
+			}
+			if err := c.Stop(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A daemon that dies is no fault of the product.
+func TestDaemonDiesInTheMiddle(t *testing.T) {
+	l, ctx := requireLXD(t, lxdapi.LXD, "v1").l, context.Background()
+	c, h := begin(t, l)
+	if err := lxd.Kill(ctx, l, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Plug(ctx, h, targettest.Plan(targettest.Version, true))
+	if !errors.Is(err, target.ErrBroken) || !errors.Is(err, lxdapi.ErrConnection) {
+		t.Errorf("Plug() without a daemon = %v; want ErrBroken with the cause", err)
+	}
+}
+
+// leftovers lists what of ours is to be seen on the machine.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"/sys/fs/cgroup/gpurig-*", "/sys/fs/cgroup/*/gpurig-*", "/sys/fs/cgroup/*/lxc.*", "/proc/[0-9]*/comm"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			if filepath.Base(p) != "comm" {
+				out = append(out, p)
+			} else if name, err := os.ReadFile(p); err == nil && strings.TrimSpace(string(name)) == "lxd" {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// The victim is this test binary again: it starts a container and waits to be
+// killed. Daemon and container end with it, and the next run sweeps.
+func TestF29HarnessKilled(t *testing.T) {
+	const victim = "GPURIG_TEST_VICTIM"
+	if os.Getenv(victim) != "" {
+		begin(t, requireLXD(t, lxdapi.LXD, "v1").l)
+		fmt.Println("started")
+		select {}
+	}
+	if err := requireLXD(t, lxdapi.LXD, "v1").l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	before := leftovers(t)
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
+	cmd.Env = append(os.Environ(), victim+"=1", programsEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+		t.Fatalf("the victim says %q, %v", line, err)
+	}
+	if during := leftovers(t); len(during) <= len(before) {
+		t.Errorf("with a daemon running nothing of ours is seen: %q", during)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed, as asked
+	for range 500 {
+		if err := requireLXD(t, lxdapi.LXD, "v1").l.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(before, leftovers(t)) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("left by a killed run: %q; before: %q", leftovers(t), before)
+}

@@ -1,0 +1,31 @@
+package lxd
+
+import (
+	"context"
+
+	"golang.org/x/sys/unix"
+)
+
+// Restart ends the daemon of one cgroup version with a signal, and starts it
+// again on what it left.
+func Restart(ctx context.Context, l *LXD, cgroup string, sig unix.Signal) error {
+	s, err := l.server(ctx, cgroup)
+	if err != nil {
+		return err
+	}
+	if err := s.daemon.stop(sig); err != nil {
+		return err
+	}
+	s.api.Close()
+	s.api, err = s.daemon.start(ctx)
+	return err
+}
+
+// Kill ends the daemon of one cgroup version for good.
+func Kill(ctx context.Context, l *LXD, cgroup string) error {
+	s, err := l.server(ctx, cgroup)
+	if err != nil {
+		return err
+	}
+	return s.daemon.stop(unix.SIGKILL)
+}
