@@ -310,7 +310,7 @@ func TestParseAgreesWithTheCDILibrary(t *testing.T) {
 	}
 }
 
-// FuzzParse: no panic, no Spec along with an error, and a Spec that is accepted
+// FuzzParse: no panic (B12), no Spec along with an error, and a Spec that is accepted
 // is valid, prints to text that reads back the same, and is read alike by the
 // CDI library.
 func FuzzParse(f *testing.F) {

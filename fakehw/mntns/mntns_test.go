@@ -266,6 +266,7 @@ func TestF28AChildThatDiesIsReplaced(t *testing.T) {
 	do(t, s, "look", "name 0")
 }
 
+// F24, F28: whoever waits is not kept, and what was cancelled is no answer.
 func TestF24ACancelledRequestEndsTheChild(t *testing.T) {
 	s := session(t, mntns.Options{})
 	reason := errors.New("enough")

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -335,74 +334,6 @@ func TestA5MountsAreNotWrittenThrough(t *testing.T) {
 			t.Error("a link out of /dev was followed")
 		}
 		w.canary()
-	})
-}
-
-// racesEnv, set in the environment, is how often each operation of a race runs.
-const racesEnv = "GPURIG_RACES"
-
-// An exchange thread swaps a directory for a link to the host while we work
-// below it: nothing may ever land there (A3), nothing there may change its mode
-// (A22) or go (A36).
-func TestA3A22ExchangeRace(t *testing.T) {
-	times := 250
-	if n, err := strconv.Atoi(os.Getenv(racesEnv)); err == nil {
-		times = n
-	}
-	both(t, func(t *testing.T, open func(string) *inroot.Root) {
-		t.Parallel()
-		w := newWorld(t, "dir dev/d/d", "link dev/s $H")
-		stop := make(chan struct{})
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			a, b := filepath.Join(w.R, "dev/d"), filepath.Join(w.R, "dev/s")
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
-				}
-			}
-		}()
-		r := open(w.R)
-		ok := map[string]int{}
-		try := func(name string, err error) {
-			if err == nil {
-				ok[name]++
-			}
-		}
-		for i := range times {
-			_, err := r.Symlink(fmt.Sprintf("/dev/d/l%d", i%7), fmt.Sprint(i))
-			try("Symlink", err)
-			_, err = r.MkdirAll(fmt.Sprintf("/dev/d/m%d/n", i%7))
-			try("MkdirAll", err)
-			_, err = r.WriteFile("/dev/d/f", []byte(fmt.Sprint(i)), 0o644)
-			try("WriteFile", err)
-			_, err = r.MountPoint(fmt.Sprintf("/dev/d/p%d", i%7), false)
-			try("MountPoint", err)
-			try("Chmod", r.Chmod("/dev/d/d", fs.FileMode(0o700+i%8)))
-			removed, err := r.RemoveEmpty(fmt.Sprintf("/dev/d/m%d/n", i%7), true)
-			if removed {
-				try("RemoveEmpty", err)
-			}
-			removed, err = r.RemoveLink(fmt.Sprintf("/dev/d/l%d", i%7), fmt.Sprint(i))
-			if removed {
-				try("RemoveLink", err)
-			}
-			if _, err := r.ReadFile("/dev/d/inner", 100); err == nil {
-				t.Fatal("a file of the host was read")
-			}
-		}
-		close(stop)
-		<-done
-		w.canary()
-		for _, name := range []string{"Symlink", "MkdirAll", "WriteFile", "MountPoint", "Chmod", "RemoveEmpty", "RemoveLink"} {
-			if ok[name] == 0 {
-				t.Errorf("no %s succeeded: the race was not run against it", name)
-			}
-		}
 	})
 }
 
