@@ -117,8 +117,9 @@ func VGPUBoard(m *host.Model, a pci.BDF) (board pci.BDF, how catalog.Virtual, ok
 // A room is what is left on a function for vGPUs.
 type room struct {
 	how   catalog.Virtual
-	types []int // ids of the vGPUs on its board
-	own   int   // how many of them it has itself
+	mig   *host.MIG // of its board; nil: mode off
+	types []int     // ids of the vGPUs on its board
+	own   int       // how many of them it has itself
 }
 
 // roomOn returns the room on a function; one that can have no vGPU has none.
@@ -127,7 +128,7 @@ func roomOn(m *host.Model, function pci.BDF) room {
 	if !ok {
 		return room{}
 	}
-	r := room{how: how}
+	r := room{how: how, mig: migOf(m, board)}
 	on := map[pci.BDF]bool{board: true}
 	for _, v := range m.VFs {
 		on[v.BDF] = v.PF == board
@@ -144,6 +145,15 @@ func roomOn(m *host.Model, function pci.BDF) room {
 	return r
 }
 
+func migOf(m *host.Model, board pci.BDF) *host.MIG {
+	for _, g := range m.GPUs {
+		if g.PCI != nil && g.PCI.BDF == board {
+			return g.MIG
+		}
+	}
+	return nil
+}
+
 func (r *room) add(id int, own bool) {
 	r.types = append(r.types, id)
 	if own {
@@ -157,6 +167,12 @@ func (r room) left(id int) int {
 	if !known {
 		return 0
 	}
+	if (t.MIG != "") != (r.mig != nil) {
+		return 0 // a board is shared in time or in space
+	}
+	if t.MIG != "" {
+		return min(r.instancesLeft(t), max(1-r.own, 0))
+	}
 	for _, other := range r.types {
 		if o, ok := r.how.Type(other); ok && o.FramebufferMiB != t.FramebufferMiB {
 			return 0
@@ -169,9 +185,26 @@ func (r room) left(id int) int {
 	return left
 }
 
+// instancesLeft counts the GPU instances that a MIG-backed type can take: those of
+// its profile that no vGPU has (vGPU user guide, "MIG-backed").
+func (r room) instancesLeft(t catalog.VGPUType) int {
+	n := 0
+	for _, gi := range r.mig.Instances {
+		if gi.Profile == t.MIG {
+			n++
+		}
+	}
+	for _, id := range r.types {
+		if id == t.ID {
+			n--
+		}
+	}
+	return max(n, 0)
+}
+
 // VGPUsLeft returns how many vGPUs of a type can be made on a function now. All
 // vGPUs of a board have the same amount of memory (vGPU user guide, "homogeneous"
-// placement), and a virtual function holds one.
+// placement) unless they are MIG-backed, and a virtual function holds one.
 func VGPUsLeft(m *host.Model, function pci.BDF, id int) int { return roomOn(m, function).left(id) }
 
 // mdev makes the class of parents, the types of each, and the devices.

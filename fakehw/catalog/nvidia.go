@@ -26,6 +26,9 @@ var datacentre = []Product{
 	{Key: "a30", Name: "NVIDIA A30", ID: nv(0x20b7, 0x1532), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 24576,
 		ComputeCap: "8.0", VBIOS: "92.00.66.00.03", DMABits: 47, BARs: early(32 * gib), Driver: "nvidia", Render: true, // window, VBIOS unverified
 		MIG: a30, Slices: 4, Persistent: true},
+	{Key: "a30x", Name: "NVIDIA A30X", ID: nv(0x20b9, 0x15ba), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 24576, // subsystem unverified
+		ComputeCap: "8.0", VBIOS: "92.00.AC.00.01", DMABits: 47, BARs: early(32 * gib), Driver: "nvidia", Render: true, // VBIOS unverified
+		MIG: a30, Slices: 4, Persistent: true},
 	{Key: "a40", Name: "NVIDIA A40", ID: nv(0x2235, 0x145a), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 46068,
 		ComputeCap: "8.6", VBIOS: "94.02.5C.00.03", DMABits: 47, BARs: early(64 * gib), Driver: "nvidia", Render: true}, // window unverified
 	{Key: "a10", Name: "NVIDIA A10", ID: nv(0x2236, 0x1482), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 23028,
