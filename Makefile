@@ -36,7 +36,9 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 
 test-lxd: build ## run the tests that have a private LXD make containers; a skip is a failure here
 	@packaging/need.sh lxd
+	@packaging/need.sh machine
 	GPURIG_REQUIRE_LXD=1 $(GO) test -count=1 -parallel 4 ./runner/target/lxd/...
+	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestLXD' ./runner/programs
 	$(BIN)/gpurig run --target sim-lxd,lxd --jobs 4 --shard $(LXD_SHARD)
 
 # All scenarios on LXD take some minutes: make test-lxd LXD_SHARD=1/1.

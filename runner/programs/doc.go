@@ -1,5 +1,5 @@
 // Package programs has the tests that show a fake machine to programs which nobody
-// here wrote: lspci, ldconfig, mdevctl, nvidia-ctk, and the commands of guides as
+// here wrote: lspci, ldconfig, mdevctl, nvidia-ctk, LXD, and the commands of guides as
 // they are printed. Each runs unmodified in "gpurig host enter", and the test reads
 // what it says.
 //
