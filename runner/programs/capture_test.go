@@ -2,6 +2,7 @@ package programs
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -95,8 +96,8 @@ func comparable(f hosts.File) hosts.File {
 		return own.MatchString(e.Path) || e.Kind == hosts.Dir && e.Mode == 0o755 // an empty folder of some system
 	})
 	for i, e := range f.Entries {
-		if e.Kind == hosts.Library || e.Kind == hosts.Program {
-			f.Entries[i].Size = 0 // in the machine the libraries are larger: they answer
+		if e.Kind == hosts.Library || e.Kind == hosts.Program || path.Base(e.Path) == "sriov-manage" {
+			f.Entries[i].Size = 0 // in the machine they are larger: they answer
 		}
 	}
 	return f
