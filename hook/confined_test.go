@@ -52,6 +52,20 @@ func confinedMain() int {
 	call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWNS)
 	call("ptrace", unix.SYS_PTRACE, unix.PTRACE_TRACEME)
 	tell("mknod", unix.Mknod(filepath.Join(os.Args[1], "node"), unix.S_IFCHR, 0x103))
+	const pages = unix.MAP_ANON | unix.MAP_PRIVATE
+	_, err = unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_EXEC, pages)
+	tell("executable memory", err)
+	page, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, pages)
+	if err == nil {
+		err = unix.Mprotect(page, unix.PROT_READ|unix.PROT_EXEC)
+	}
+	tell("to make memory executable", err)
+	call("execveat", unix.SYS_EXECVEAT, 0, 0, 0)
+	call("a signal to another process", unix.SYS_KILL, uintptr(os.Getppid()), 0)
+	call("a signal to another thread", unix.SYS_TGKILL, uintptr(os.Getppid()), uintptr(os.Getppid()), 0)
+	call("dumpable", unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1)
+	call("io_uring", unix.SYS_IO_URING_SETUP, 1)
+	call("a call that is not there", 100000)
 	done := make(chan bool)
 	go func() { runtime.LockOSThread(); done <- true }() // a thread of its own
 	tell("a thread", map[bool]error{false: syscall.EINVAL}[<-done])

@@ -365,12 +365,7 @@ func TestAMappedRootNeedsTheStageBefore(t *testing.T) { // F8
 	full(s)
 	s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
 	s.write()
-	err := filepath.WalkDir(s.root, func(p string, _ os.DirEntry, err error) error {
-		return errors.Join(err, os.Lchown(p, 100000, 100000))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.chown()
 	open(t, filepath.Dir(s.file))
 	program := hookProgram(t)
 	mapped := func(args ...string) *exec.Cmd {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -226,8 +225,7 @@ func TestA21NoMountLeaks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := slices.Sorted(strings.Lines(string(data)))
-		return strings.Join(lines, "")
+		return string(data)
 	}
 	before := table()
 	program := hookProgram(t)
@@ -246,8 +244,11 @@ func TestA21NoMountLeaks(t *testing.T) {
 			killed++
 		}
 	}
-	if now := table(); now != before {
-		t.Errorf("the mount table changed:\n%s", differing(before, now))
+	// What others unmount beside us, or whose mount point they remove, goes here, too.
+	for line := range strings.Lines(table()) {
+		if !strings.Contains(before, line) {
+			t.Errorf("a mount leaked: %s", line)
+		}
 	}
 	if killed == 0 {
 		t.Error("no run was killed")

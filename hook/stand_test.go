@@ -2,6 +2,7 @@ package hook_test
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -44,7 +45,8 @@ func newStand(t testing.TB, lines ...string) *stand {
 }
 
 // plant makes inodes below base, one a line: "dir a/b", "file a/f text",
-// "link a/l target", "fifo a/p", "socket a/s", "copy a/f /path/on/this/machine".
+// "link a/l target", "fifo a/p", "socket a/s", "copy a/f /path/on/this/machine",
+// "library a/f SONAME", "script a/f file", which makes that file when it is run.
 func (s *stand) plant(base string, lines ...string) {
 	s.t.Helper()
 	if err := os.MkdirAll(base, 0o755); err != nil {
@@ -57,7 +59,11 @@ func (s *stand) plant(base string, lines ...string) {
 		if f[0] != "dir" {
 			err = os.MkdirAll(filepath.Dir(p), 0o755)
 		}
-		if err == nil {
+		switch {
+		case err != nil:
+		case f[0] == "library":
+			err = os.WriteFile(p, library(s.t, f[2]), 0o644)
+		default:
 			err = makeInode(f[0], p, f[2])
 		}
 		if err != nil {
@@ -83,6 +89,8 @@ func makeInode(kind, p, arg string) error {
 		}
 		defer unix.Close(fd)
 		return unix.Bind(fd, &unix.SockaddrUnix{Name: p})
+	case "script":
+		return os.WriteFile(p, []byte("#!/bin/sh\necho owned > "+arg+"\n"), 0o755)
 	case "copy":
 		data, err := os.ReadFile(arg)
 		if err != nil {
@@ -91,6 +99,17 @@ func makeInode(kind, p, arg string) error {
 		return os.WriteFile(p, data, 0o755)
 	}
 	return fmt.Errorf("no such kind of inode: %q", kind)
+}
+
+// chown gives the root to the root of a user namespace.
+func (s *stand) chown() {
+	s.t.Helper()
+	err := filepath.WalkDir(s.root, func(p string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, 100000, 100000))
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // photo takes the state of the host that canary compares with.
