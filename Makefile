@@ -55,7 +55,7 @@ test-sanitize: ## run the tests of our libcuda with the C compiler's checks of a
 test-machine: build ## run the tests that enter fake machines; a skip is a failure here
 	@packaging/need.sh machine
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
-	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^enter$$' ./runner/cli
+	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|mount)$$' ./runner/cli
 
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...

@@ -7,8 +7,8 @@
 // namespace of our own), else the set-uid helper fusermount3.
 //
 // Nothing is copied: each operation looks at the tree's entry of that moment.
-// The mount is read-only. Device nodes can be seen but not opened, unless
-// Options say so. Never memory-map a file of a mount that the same process
+// Unless Options say otherwise the mount is read-only, and device nodes can be
+// seen but not opened. Never memory-map a file of a mount that the same process
 // serves: the page fault waits for a server that waits for the page fault.
 //
 // Reference: https://docs.kernel.org/filesystems/fuse/fuse.html
@@ -23,9 +23,11 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	fusenode "github.com/hanwen/go-fuse/v2/fs"
@@ -65,6 +67,14 @@ type Options struct {
 	// Lock is held while the tree is read. Setting it also says that the tree
 	// changes while it is mounted: the kernel is told to keep nothing.
 	Lock sync.Locker
+	// Write has what a program wrote to a file below /sys of the tree, by its path
+	// there; all else stays as it is. It is called without Lock. Whoever mounted
+	// the tree may then do what root may on a machine, whoever they are here; by
+	// fusermount3, they alone see the mount. Nil: the mount is read-only.
+	Write func(path string, data []byte) syscall.Errno
+	// OneOwner gives everything of the tree to root, for a mount of a user
+	// namespace that knows nobody else (see Union).
+	OneOwner bool
 	// Dev lets device nodes be opened, which takes a mount by real root.
 	Dev bool
 	// Helper mounts by fusermount3 though we might mount ourselves.
@@ -84,6 +94,7 @@ type Mounted struct {
 	server *fuse.Server
 	served chan struct{} // closed when no request will come any more
 	once   sync.Once
+	lazy   bool
 	err    error
 }
 
@@ -107,6 +118,7 @@ func Mount(ctx context.Context, t *tree.Tree, dir string, opts Options) (*Mounte
 			return fail(&fs.PathError{Op: "open", Path: abs, Err: err}, "")
 		}
 		defer unix.Close(fd)
+		opts.writable = opts.Write != nil
 		m, err := MountAt(ctx, t, fd, opts)
 		if err == nil {
 			m.Dir = abs
@@ -123,13 +135,13 @@ func Mount(ctx context.Context, t *tree.Tree, dir string, opts Options) (*Mounte
 	if err != nil {
 		return fail(fmt.Errorf("%w: no right to mount, and no fusermount3", ErrUnavailable), "install fuse3, or run as root")
 	}
-	conn, err := viaHelper(ctx, helper, abs)
+	conn, err := viaHelper(ctx, helper, abs, opts.Write != nil)
 	if err != nil {
 		return fail(err, "see fusermount3(1): the mount point must be yours, and /dev/fuse must exist")
 	}
-	m, err := serve(ctx, t, conn, opts)
+	m, err := Serve(ctx, t, conn, opts)
 	if err != nil {
-		_ = exec.Command(helper, "-u", "-z", "--", abs).Run() // the first error is the one to tell
+		_ = unmountAt(abs, helper, true) // the first error is the one to tell
 		return fail(err, "")
 	}
 	m.Dir, m.helper = abs, helper
@@ -145,7 +157,7 @@ func MountAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) (*Mount
 		return nil, &Error{Err: err, Hint: "mounting takes root or a user namespace of one's own, and /dev/fuse open to the user (mode 0666)"}
 	}
 	defer unix.Close(mnt)
-	m, err := serve(ctx, t, conn, opts)
+	m, err := Serve(ctx, t, conn, opts)
 	if err != nil {
 		return nil, &Error{Err: err}
 	}
@@ -155,16 +167,16 @@ func MountAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) (*Mount
 	return m, m.settleAt(mnt)
 }
 
-// serve answers requests on the connection conn, a descriptor of /dev/fuse,
-// which it owns from now on.
-func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted, error) {
+// Serve answers requests on the connection conn (see Connect), which it owns from
+// now on, until its last mount is gone.
+func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted, error) {
 	if opts.Sub == "" {
 		opts.Sub = "/"
 	}
 	if opts.Lock == nil {
 		opts.Lock = noLock{}
 	}
-	shared := &view{t: t, sub: opts.Sub, lock: opts.Lock}
+	shared := &view{t: t, sub: opts.Sub, lock: opts.Lock, write: opts.Write, oneOwner: opts.OneOwner}
 	root, err := shared.top()
 	if err == nil && !root.Mode.IsDir() {
 		err = &fs.PathError{Op: "mount", Path: opts.Sub, Err: unix.ENOTDIR}
@@ -193,7 +205,7 @@ func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 			Logger:               slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	raw := fusenode.NewNodeFS(&node{v: shared}, o)
+	raw := fusenode.NewNodeFS(&node{v: shared, path: path.Clean(opts.Sub)}, o)
 	server, err := fuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
 	if err != nil {
 		return nil, err // the server has closed conn
@@ -209,29 +221,61 @@ func serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 // Served is closed when the mount is gone and its last user too.
 func (m *Mounted) Served() <-chan struct{} { return m.served }
 
-// Unmount takes the mount away at once. Programs that have files open keep them
-// until they close them. A second call returns what the first did.
+// Unmount takes the mount away at once. Programs that use it, by a file that
+// they have open or their working directory, keep what they have until the
+// server ends: Lazy then says so. A second call returns what the first did.
 func (m *Mounted) Unmount() error {
 	m.once.Do(func() { m.err = m.unmount() })
 	return m.err
 }
 
+// Lazy reports whether programs used the mount when Unmount took it away.
+func (m *Mounted) Lazy() bool { return m.lazy }
+
 func (m *Mounted) unmount() error {
-	switch {
-	case m.Dir == "":
+	select {
+	case <-m.served:
+		return nil // somebody else has
+	default:
+	}
+	if m.Dir == "" {
 		return nil // whoever gave the descriptor unmounts it
-	case m.helper != "":
-		out, err := exec.Command(m.helper, "-u", "-z", "--", m.Dir).CombinedOutput()
-		if err != nil {
-			return &Error{Dir: m.Dir, Err: fmt.Errorf("unmount: %s: %w", firstLine(out), err)}
+	}
+	if unmountAt(m.Dir, m.helper, false) == nil {
+		return nil
+	}
+	m.lazy = true
+	return unmountAt(m.Dir, m.helper, true)
+}
+
+// unmountAt takes what is mounted on dir away, by the program helper if there is
+// one to name. Lazy says that it need not be unused.
+func unmountAt(dir, helper string, lazy bool) error {
+	if helper != "" {
+		args := []string{"-u", "-z", "--", dir}
+		if !lazy {
+			args = []string{"-u", "--", dir}
+		}
+		cmd := exec.Command(helper, args...)
+		cmd.SysProcAttr = alone()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return &Error{Dir: dir, Err: fmt.Errorf("unmount: %s: %w", firstLine(out), err)}
 		}
 		return nil
 	}
-	if err := unix.Unmount(m.Dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
-		return &Error{Dir: m.Dir, Err: os.NewSyscallError("umount2", err)}
+	flags := unix.UMOUNT_NOFOLLOW
+	if lazy {
+		flags |= unix.MNT_DETACH
+	}
+	if err := unix.Unmount(dir, flags); err != nil {
+		return &Error{Dir: dir, Err: os.NewSyscallError("umount2", err)}
 	}
 	return nil
 }
+
+// alone has a helper be in no process group of ours: what the keys of a terminal
+// send us must not kill it half-way.
+func alone() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // firstLine makes what a program wrote one line.
 func firstLine(out []byte) string {

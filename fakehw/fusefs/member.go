@@ -217,10 +217,9 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		if writes && n.u.Write == nil {
 			return nil, 0, syscall.EROFS
 		}
-		if errno := n.mayOpen(flags); errno != 0 {
-			return nil, 0, errno
-		}
-		return nil, fuse.FOPEN_DIRECT_IO, 0
+		n.u.Lock.Lock()
+		defer n.u.Lock.Unlock()
+		return nil, fuse.FOPEN_DIRECT_IO, mayOpen(n.e, flags)
 	}
 	if writes && yes(n.b.Deny, n.rel) {
 		return nil, 0, syscall.EPERM
@@ -233,12 +232,11 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 }
 
 // mayOpen refuses what sysfs refuses even to root: to write an attribute that
-// cannot be written and to read one that cannot be read (kernfs_fop_open).
-func (n *member) mayOpen(flags uint32) syscall.Errno {
-	n.u.Lock.Lock()
-	defer n.u.Lock.Unlock()
+// cannot be written and to read one that cannot be read (kernfs_fop_open). The
+// tree's lock is held.
+func mayOpen(e *tree.Entry, flags uint32) syscall.Errno {
 	access := flags & syscall.O_ACCMODE
-	if access != syscall.O_RDONLY && n.e.Mode&0o222 == 0 || access != syscall.O_WRONLY && n.e.Mode&0o444 == 0 {
+	if access != syscall.O_RDONLY && e.Mode&0o222 == 0 || access != syscall.O_WRONLY && e.Mode&0o444 == 0 {
 		return syscall.EACCES
 	}
 	return 0

@@ -65,22 +65,32 @@ func direct(opts Options) (conn, mnt int, err error) {
 }
 
 // viaHelper has the set-uid helper mount on dir and hand over the connection.
-func viaHelper(ctx context.Context, helper, dir string) (int, error) {
+func viaHelper(ctx context.Context, helper, dir string, writable bool) (int, error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, os.NewSyscallError("socketpair", err)
 	}
 	ours, theirs := pair[0], os.NewFile(uintptr(pair[1]), "fusermount3")
 	defer unix.Close(ours)
-	options := "ro,nosuid,nodev,default_permissions,fsname=" + Name + ",subtype=" + Name
-	if os.Geteuid() == 0 || othersAllowed() {
-		options += ",allow_other"
+	options := "nosuid,nodev,fsname=" + Name + ",subtype=" + Name
+	switch {
+	case writable && os.Geteuid() != 0:
+		// Who mounts is root of the tree: the kernel keeps all others out, and
+		// must not ask whether they own its files.
+	case os.Geteuid() == 0 || othersAllowed():
+		options += ",default_permissions,allow_other"
+	default:
+		options += ",default_permissions"
+	}
+	if !writable {
+		options += ",ro"
 	}
 	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, helper, "-o", options, "--", dir)
 	cmd.Env = []string{"_FUSE_COMMFD=3", "LC_ALL=C"}
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Stderr = &stderr
+	cmd.SysProcAttr = alone()
 	cmd.WaitDelay = time.Second
 	err = cmd.Run()
 	theirs.Close()

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -22,7 +24,13 @@ type view struct {
 	sub  string
 	lock sync.Locker
 	live bool // the tree changes
+
+	write    func(path string, data []byte) syscall.Errno // nil: read-only
+	oneOwner bool
 }
+
+// attribute reports whether a path of the tree is one that can be written to.
+func (v *view) attribute(p string) bool { return v.write != nil && strings.HasPrefix(p, "/sys/") }
 
 func (v *view) top() (*tree.Entry, error) {
 	v.lock.Lock()
@@ -35,8 +43,9 @@ func (v *view) top() (*tree.Entry, error) {
 // file system, and a new one of the same name is another node.
 type node struct {
 	fusenode.Inode
-	v *view
-	e *tree.Entry // nil for the top, which is looked up each time
+	v    *view
+	e    *tree.Entry // nil for the top, which is looked up each time
+	path string      // of the tree
 }
 
 var (
@@ -72,13 +81,13 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fu
 	if child == nil {
 		return nil, syscall.ENOENT
 	}
-	fill(child, &out.Attr)
+	n.v.fill(child, &out.Attr)
 	if known := n.GetChild(name); known != nil {
 		if k, ok := known.Operations().(*node); ok && k.e == child {
 			return known, 0
 		}
 	}
-	return n.NewInode(ctx, &node{v: n.v, e: child}, fusenode.StableAttr{Mode: kind(child)}), 0
+	return n.NewInode(ctx, &node{v: n.v, e: child, path: path.Join(n.path, name)}, fusenode.StableAttr{Mode: kind(child)}), 0
 }
 
 // Getattr is part of fusenode.NodeGetattrer.
@@ -87,7 +96,7 @@ func (n *node) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrO
 	defer n.v.lock.Unlock()
 	e, errno := n.entry()
 	if errno == 0 {
-		fill(e, &out.Attr)
+		n.v.fill(e, &out.Attr)
 	}
 	return errno
 }
@@ -120,7 +129,7 @@ func (n *node) Readlink(context.Context) ([]byte, syscall.Errno) {
 
 // Open is part of fusenode.NodeOpener.
 func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint32, syscall.Errno) {
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+	if flags&syscall.O_ACCMODE != syscall.O_RDONLY && !n.v.attribute(n.path) {
 		return nil, 0, syscall.EROFS
 	}
 	n.v.lock.Lock()
@@ -129,6 +138,8 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 	switch {
 	case errno != 0:
 		return nil, 0, errno
+	case n.v.attribute(n.path) && mayOpen(e, flags) != 0:
+		return nil, 0, syscall.EACCES
 	case n.v.live || e.Size != int64(len(e.Data)):
 		// The size is no promise, as with sysfs: read until end of file.
 		return nil, fuse.FOPEN_DIRECT_IO, 0
@@ -168,6 +179,13 @@ func kind(e *tree.Entry) uint32 {
 		return unix.S_IFIFO
 	}
 	return unix.S_IFREG
+}
+
+func (v *view) fill(e *tree.Entry, out *fuse.Attr) {
+	fill(e, out)
+	if v.oneOwner {
+		out.Uid, out.Gid = 0, 0
+	}
 }
 
 func fill(e *tree.Entry, out *fuse.Attr) {

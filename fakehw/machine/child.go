@@ -26,6 +26,9 @@ var initialised atomic.Bool
 func Init() {
 	initialised.Store(true)
 	if len(os.Args) == 4 && os.Args[1] == hidden {
+		if os.Args[3] == "tree" {
+			os.Exit(firstOfTree(os.Args[2]))
+		}
 		os.Exit(first(os.Args[2], os.Args[3] == "pid"))
 	}
 }
@@ -45,12 +48,7 @@ type child struct {
 
 // first is the life of the first process. The result is its exit status.
 func first(parentNS string, pid bool) int {
-	// Handlers, not SIG_IGN, which the command would inherit. A terminal sends
-	// these to the command itself.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGTSTP)
-	c := &child{w: newWire(os.NewFile(3, childEnd)), pid: pid, proc: -1}
-	unix.CloseOnExec(3)
-	c.umask = unix.Umask(0)
+	c := newChild(pid)
 	conn, mnt, f := c.prepare(parentNS)
 	if f != nil {
 		_ = c.w.sendFDs()
@@ -70,6 +68,16 @@ func first(parentNS string, pid bool) int {
 		return 1
 	}
 	return c.run(m.Setup)
+}
+
+func newChild(pid bool) *child {
+	// Handlers, not SIG_IGN, which the command would inherit. A terminal sends
+	// these to the command itself.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGQUIT, unix.SIGHUP, unix.SIGTERM, unix.SIGTSTP)
+	c := &child{w: newWire(os.NewFile(3, childEnd)), pid: pid, proc: -1}
+	unix.CloseOnExec(3)
+	c.umask = unix.Umask(0)
+	return c
 }
 
 // prepare proves that the namespace is ours (A41) and opens what everything else

@@ -65,6 +65,7 @@ func Enter(ctx context.Context, h *live.Host, o Options) (Entered, error) {
 type way struct {
 	user bool // a user namespace as well
 	pid  bool // a process namespace as well
+	tree bool // nothing but a mounted tree
 }
 
 func (w way) attr() *syscall.SysProcAttr {
@@ -124,8 +125,11 @@ func begin(w way, o Options) (*process, error) {
 	}
 	p := &process{user: w.user, w: newWire(os.NewFile(uintptr(pair[0]), parentEnd)), gone: make(chan struct{})}
 	mode := "plain"
-	if w.pid {
+	switch {
+	case w.pid:
 		mode = "pid"
+	case w.tree:
+		mode = "tree"
 	}
 	p.cmd = exec.Command("/proc/self/exe", hidden, parent, mode)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = o.Stdin, o.Stdout, o.Stderr

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,7 +14,6 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
-	"gpurig/fakehw/reach"
 	"gpurig/fakehw/tree"
 	"gpurig/fakehw/userspace"
 	"gpurig/runner/specgen"
@@ -104,29 +102,12 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) err
 	if err := userspace.Add(ctx, l, &options, userspace.Options{NVML: h.request.NVML, Warn: s.Err}); err != nil {
 		return broken(err)
 	}
-	end, err := reach.Serve(reach.Dir(), h.name, l)
-	if err != nil {
-		fmt.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", printable(err.Error()))
-	} else {
-		defer end()
-	}
+	defer serveMachine(s, h.name, l)()
 	signals, stop := commandSignals()
 	defer stop()
 	options.Signals = signals
 	// A signal to us is one for the command, and no reason to end it ourselves.
-	out, err := fakemachine.Enter(context.WithoutCancel(ctx), l, options)
-	var e *fakemachine.Error
-	switch {
-	case errors.Is(err, fakemachine.ErrStart):
-		return &exit{code: out.Exit, err: err}
-	case errors.As(err, &e) && e.Hint != "":
-		return &exit{code: ExitBroken, err: hint(err, "%s", e.Hint)}
-	case err != nil:
-		return broken(err)
-	case out.Exit != 0:
-		return &exit{code: out.Exit}
-	}
-	return nil
+	return ended(fakemachine.Enter(context.WithoutCancel(ctx), l, options))
 }
 
 // commandSignals are those that a command gets because we did. Where we are in

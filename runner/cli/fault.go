@@ -34,10 +34,10 @@ func newHostFault(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fault [MACHINE [FAULT...]]",
 		Short: "Break and heal a fake machine while it runs",
-		Long: `Fault breaks a machine that gpurig host enter runs in another terminal, or heals
-it, and then says what is broken on it. MACHINE is its host, or its process id
-where several are of that host. Without one, the machines of this user that run
-are listed. Faults that cannot be there together change nothing.
+		Long: `Fault breaks a machine that gpurig host enter or mount runs in another terminal,
+or heals it, and then says what is broken on it. MACHINE is its host, or its
+process id where several are of that host. Without one, the machines of this user
+that run are listed. Faults that cannot be there together change nothing.
 
 What is laid over /usr, /etc and /run when the machine is entered stays as it
 was: faults of libraries and sockets reach NVML, but not those files.`,
@@ -105,7 +105,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 	m, err := reach.Find(ctx, reach.Dir(), machine)
 	switch {
 	case errors.Is(err, reach.ErrNone):
-		return hint(err, "gpurig host fault lists those that run; gpurig host enter starts one")
+		return hint(err, "gpurig host fault lists those that run; gpurig host enter and gpurig host mount start one")
 	case errors.Is(err, reach.ErrSeveral):
 		return hint(err, "name one by its process id: gpurig host fault lists them")
 	case err != nil:

@@ -20,12 +20,12 @@ import (
 func newHost(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "host",
-		Short: "List, show and build fake hosts",
+		Short: "List, show, build, mount and enter fake hosts",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s), newHostDiff(s))
-	cmd.AddCommand(newHostEnter(s), newHostFault(s))
+	cmd.AddCommand(newHostEnter(s), newHostMount(s), newHostFault(s))
 	return cmd
 }
 

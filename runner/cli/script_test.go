@@ -10,8 +10,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/machine/machinetest"
 	"gpurig/fakehw/mntns"
+	"gpurig/fakehw/tree"
 	"gpurig/runner/cli"
 )
 
@@ -39,6 +41,8 @@ func TestScripts(t *testing.T) {
 				return mntns.Able() == nil, nil
 			case "machine": // this machine allows a fake one; GPURIG_REQUIRE_MACHINE says that it must
 				return os.Getenv(machinetest.RequireEnv) != "" || machinetest.Able() == nil, nil
+			case "mount": // FUSE can be mounted for all to see
+				return os.Getenv(machinetest.RequireEnv) != "" || mounts() == nil, nil
 			case "cc":
 				_, err := exec.LookPath("cc")
 				return os.Getenv(machinetest.RequireEnv) != "" || err == nil, nil
@@ -49,4 +53,18 @@ func TestScripts(t *testing.T) {
 		},
 		UpdateScripts: os.Getenv("GPURIG_UPDATE_GOLDEN") != "",
 	})
+}
+
+// mounts says why no FUSE can be mounted here.
+func mounts() error {
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(dir)
+	m, err := fusefs.Mount(context.Background(), tree.New(), dir, fusefs.Options{})
+	if err != nil {
+		return err
+	}
+	return m.Unmount()
 }
