@@ -74,8 +74,9 @@ func TestAShellHasTheTerminal(t *testing.T) {
 			// type what is given once the terminal shows what is waited for.
 			dialogue := []struct{ wait, keys string }{
 				{"(dgx-a100) ", "tty\n"},
-				{"/dev/pts/", "sleep 1000; echo woken\n"},
-				{"echo woken\r\n", "\x03"},
+				// A key before sleep has the terminal is the shell's, which waits on.
+				{"/dev/pts/", "sh -c 'echo $((40+2)); exec sleep 1000'; echo woken\n"},
+				{"42\r\n", "\x03"},
 				{"(dgx-a100) ", "exit $(($(id -u) + 5))\n"},
 				{"code 5", "a line\n"},
 				{"read a line", ""},
@@ -94,9 +95,6 @@ func TestAShellHasTheTerminal(t *testing.T) {
 					}
 				}
 				_, seen, _ = strings.Cut(seen, d.wait)
-				if d.keys == "\x03" {
-					time.Sleep(50 * time.Millisecond) // until sleep runs: a key before it ends it as well
-				}
 				if _, err := io.WriteString(ours, d.keys); err != nil {
 					t.Fatal(err)
 				}
