@@ -144,7 +144,7 @@ func (a attack) judge(t *testing.T, s *stand, err error) {
 	}
 }
 
-// TestAttacks holds every image against every stage, and takes all back again.
+// TestAttacks holds every image against every stage, and takes all back again (A36).
 func TestAttacks(t *testing.T) {
 	for _, a := range attacks {
 		t.Run(a.name, func(t *testing.T) {
