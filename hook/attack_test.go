@@ -71,7 +71,7 @@ var attacks = []attack{
 	{"A13 a mount point of a directory there", []string{"dir usr/lib", "link usr/lib/gpu $H"}, onePoint("/usr/lib/gpu/x", true), "dangling", nil},
 	{"A13 the mount point itself is a link to a host file", []string{"link usr/lib/gpu/x $H/canary"}, onePoint("/usr/lib/gpu/x", false), "", nil},
 	{"A18 the cache is a FIFO", []string{"dir usr/lib/gpu", "fifo etc/ld.so.cache"}, cacheAttackFolder, "no file", nil},
-	{"A18 the configuration is a FIFO (F24)", []string{"dir usr/lib/gpu", "fifo etc/ld.so.conf"}, cacheAttackFolder, "", []string{"etc/ld.so.cache"}},
+	{"A18 F24 the configuration is a FIFO", []string{"dir usr/lib/gpu", "fifo etc/ld.so.conf"}, cacheAttackFolder, "", []string{"etc/ld.so.cache"}},
 	{"A19 /dev is a link to the host", []string{"link dev $H"}, oneLink("/dev/dri/by-path/x", "../card0"), "/dev", nil},
 	{"A19 /dev/dri is a link to the host", []string{"dir dev", "link dev/dri $H"}, oneLink("/dev/dri/by-path/x", "../card0"), "dangling", nil},
 	{"A22 chmod below a link to the host", []string{"dir dev", "link dev/dri $H"}, oneMode("/dev/dri/d", 0o700), "/dev/dri", nil},

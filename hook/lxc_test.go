@@ -1,13 +1,13 @@
 package hook_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,7 +23,13 @@ type lxcStand struct {
 	idmap  bool
 	lines  []string // more configuration
 	script string   // what its first process does
+	// elsewhere changes the root when all but the start is done.
+	elsewhere func()
+	noPrepare bool // without a hook before the start
+	old       bool // on a machine without openat2, statx and close_range
 }
+
+var lxcCount atomic.Int64
 
 // newLXC makes a root of busybox, and a driver's library to be mounted in.
 func newLXC(t *testing.T, idmap bool, lines ...string) *lxcStand {
@@ -37,17 +43,19 @@ func newLXC(t *testing.T, idmap bool, lines ...string) *lxcStand {
 	if _, err := os.Stat("/bin/busybox"); err != nil {
 		skip(t, "busybox is not installed (apt-get install busybox-static)")
 	}
-	s := &lxcStand{stand: newStand(t), idmap: idmap, name: fmt.Sprintf("cdi-hook-test-%d-%d", os.Getpid(), time.Now().UnixNano()%1e9)}
+	s := &lxcStand{stand: newStand(t), idmap: idmap, name: fmt.Sprintf("cdi-hook-test-%d-%d", os.Getpid(), lxcCount.Add(1))}
 	if err := os.Remove(s.path("etc")); err != nil {
 		t.Fatal(err)
 	}
-	s.plant(s.root, "copy bin/busybox /bin/busybox", "link bin/sh busybox", "dir proc", "dir sys", "dir dev", "dir tmp")
+	s.plant(s.root, "copy bin/busybox /bin/busybox", "link bin/sh busybox")
 	s.plant(s.root, lines...)
+	for _, dir := range []string{"proc", "sys", "dev", "tmp", "etc"} {
+		if _, err := os.Lstat(s.path(dir)); err != nil {
+			s.plant(s.root, "dir "+dir)
+		}
+	}
 	if err := os.WriteFile(filepath.Join(s.host, "libcuda.so.550.1"), library(t, "libcuda.so.1"), 0o644); err != nil {
 		t.Fatal(err)
-	}
-	if _, err := os.Lstat(s.path("etc")); err != nil {
-		s.plant(s.root, "dir etc")
 	}
 	open(t, filepath.Dir(s.file))
 	if idmap {
@@ -62,13 +70,14 @@ func (s *lxcStand) start(applyIn string) error {
 	s.t.Helper()
 	s.write()
 	err := os.WriteFile(s.path("check"), []byte(s.script+"\n"), 0o755)
-	if err == nil && s.idmap {
-		err = filepath.WalkDir(s.root, func(p string, _ os.DirEntry, err error) error {
-			return errors.Join(err, os.Lchown(p, 100000, 100000))
-		})
-	}
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if s.idmap {
+		s.chown()
+	}
+	if s.elsewhere != nil {
+		s.elsewhere()
 	}
 	s.photo()
 	command := hookProgram(s.t) + " " + s.file
@@ -79,6 +88,9 @@ func (s *lxcStand) start(applyIn string) error {
 		"lxc.init.cmd = /bin/sh /check",
 		"lxc.hook.version = 1", "lxc.hook.pre-start = " + command, "lxc.hook." + applyIn + " = " + command, "lxc.hook.post-stop = " + command,
 	}, s.lines...)
+	if s.noPrepare {
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "lxc.hook.pre-start") })
+	}
 	if s.idmap {
 		lines = append(lines, "lxc.idmap = u 0 100000 65536", "lxc.idmap = g 0 100000 65536")
 	}
@@ -92,7 +104,12 @@ func (s *lxcStand) start(applyIn string) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(s.t.Context(), lxc, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG")
+	args := []string{lxc, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG"}
+	cmd := exec.CommandContext(s.t.Context(), lxc, args[1:]...)
+	if s.old {
+		cmd = exec.CommandContext(s.t.Context(), "/proc/self/exe", append([]string{fmt.Sprintf("%d,%d,%d,%d", unix.ENOSYS, unix.SYS_OPENAT2, unix.SYS_STATX, unix.SYS_CLOSE_RANGE)}, args...)...)
+		cmd.Args[0] = asFilteredStarter
+	}
 	cmd.Env = []string{"PATH=" + dir} // no newuidmap there: as root, liblxc writes the maps itself
 	cmd.WaitDelay = time.Second
 	s.t.Cleanup(func() { removeCgroups(s.name) })
@@ -102,8 +119,8 @@ func (s *lxcStand) start(applyIn string) error {
 	}
 	text, _ := os.ReadFile(log)
 	var said []string
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, " ERROR ") || strings.Contains(line, "produced output") {
+	for line := range strings.Lines(string(text)) { // what the hook said may be some lines
+		if !strings.HasPrefix(line, "lxc-start ") || strings.Contains(line, " ERROR ") || strings.Contains(line, "produced output") {
 			said = append(said, strings.TrimSpace(line))
 		}
 	}
@@ -186,41 +203,6 @@ func TestLXCEntryPoints(t *testing.T) {
 				after := strings.ReplaceAll(s.tree(), " 100000:100000", " 0:0")
 				if after != before {
 					t.Errorf("taken back:\n%s", differing(before, after))
-				}
-			})
-		}
-	}
-}
-
-// TestLXCAttacks holds hostile images against real containers.
-func TestLXCAttacks(t *testing.T) {
-	for _, tc := range []struct {
-		name, applyIn string
-		image         []string
-		lines         []string
-		want          func(*hookspec.File)
-		said          string
-	}{
-		{"A4 /etc leads through procfs to the host", "mount", []string{"link etc /proc/1/root$H/etc", "dir usr/lib/gpu"}, nil, folder("/usr/lib/gpu"), "cdi-hook: "},
-		{"A4 and in start-host", "start-host", []string{"link etc /proc/1/root$H/etc", "dir usr/lib/gpu"}, nil, folder("/usr/lib/gpu"), "cdi-hook: "},
-		{"A5 a host directory is mounted there", "mount", []string{"dir usr/lib/gpu"}, []string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, oneLink("/usr/lib/gpu/b", "a"), "a mount is in the way"},
-		{"A5 and in start-host", "start-host", []string{"dir usr/lib/gpu"}, []string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, oneLink("/usr/lib/gpu/b", "a"), "a mount is in the way"},
-		{"A13 a mount point below a link to the host", "mount", []string{"dir usr/lib", "link usr/lib/gpu $H"}, []string{"lxc.mount.entry = $H/canary usr/lib/gpu/x none bind,ro 0 0"}, onePoint("/usr/lib/gpu/x", false), "dangling link"},
-		{"A15 the environment names another root", "mount", []string{"dir usr/lib/gpu"}, []string{"lxc.environment = LXC_ROOTFS_MOUNT=$H"}, oneLink("/d/x", "y"), ""},
-		{"A19 /dev is a link to the host", "start-host", []string{"link usr/dev $H"}, nil, oneLink("/usr/dev/x", "y"), "dangling link"},
-	} {
-		for _, idmap := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s/idmap=%v", tc.name, idmap), func(t *testing.T) {
-				s := newLXC(t, idmap, tc.image...)
-				for _, l := range tc.lines {
-					s.lines = append(s.lines, strings.ReplaceAll(l, "$H", s.host))
-				}
-				s.script = "true"
-				tc.want(&s.spec)
-				err := s.start(tc.applyIn)
-				s.canary()
-				if tc.said != "" && (err == nil || !strings.Contains(err.Error(), tc.said)) {
-					t.Errorf("%v; want the start to fail with %q", err, tc.said)
 				}
 			})
 		}

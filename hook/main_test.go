@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 		os.Exit(hook.Main(os.Args, hook.DefaultLimits))
 	case name == asHookQuick:
 		os.Exit(hook.Main(os.Args, quick))
-	case name == asFiltered:
+	case name == asFiltered, name == asFilteredStarter:
 		os.Exit(filteredMain())
 	case name == asConfined:
 		os.Exit(confinedMain())

@@ -16,6 +16,10 @@ import (
 // and then is cdi-hook: "ERRNO,NUMBER,NUMBER… --" come before its arguments.
 const asFiltered = "cdi-hook-filtered"
 
+// asFilteredStarter is the name by which it does so and then runs another program:
+// its path and arguments follow the numbers.
+const asFilteredStarter = "starter-filtered"
+
 func filteredMain() int {
 	numbers := strings.Split(os.Args[1], ",")
 	errno, calls := number(numbers[0]), numbers[1:]
@@ -25,6 +29,10 @@ func filteredMain() int {
 	}
 	if err := forbid(errno, list...); err != nil {
 		fmt.Fprintln(os.Stderr, "seccomp:", err)
+		return 99
+	}
+	if os.Args[0] == asFilteredStarter {
+		fmt.Fprintln(os.Stderr, unix.Exec(os.Args[2], os.Args[2:], os.Environ()))
 		return 99
 	}
 	return hook.Main(append([]string{asHook}, os.Args[2:]...), hook.DefaultLimits)
