@@ -49,6 +49,15 @@ test-oci: build ## run the tests that start containers by runc and crun; a skip 
 	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_OCI=1 GPURIG_PEERS=1 $(GO) test -count=1 ./runner/target/oci/...
 
+test-docker: build ## run the tests that have a private Docker engine make containers; a skip is a failure here
+	@packaging/need.sh docker
+	@packaging/old-glibc.sh
+	GPURIG_REQUIRE_DOCKER=1 $(GO) test -count=1 -parallel 4 ./runner/target/docker/...
+	$(BIN)/gpurig run --target sim-docker,docker --jobs 4 --shard $(DOCKER_SHARD)
+
+# All scenarios on Docker take some minutes: make test-docker DOCKER_SHARD=1/1.
+DOCKER_SHARD ?= 5/16
+
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 
@@ -81,9 +90,9 @@ fuzz: ## fuzz every parser, FUZZTIME each (10s)
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci naive races ## what CI runs
+check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci test-docker naive races ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-lxd test-oci test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean
+.PHONY: help build scenarios test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean

@@ -53,7 +53,7 @@ type UsageError struct{ Msg, Hint string }
 
 func (e *UsageError) Error() string { return e.Msg }
 
-const usage = `usage: cdi-hook [--stage STAGE] [--root DIR | --pid PID | --oci] FILE
+const usage = `usage: cdi-hook [--stage STAGE] [--root DIR | --pid PID | --oci [--root DIR]] FILE
 
 Carries out FILE, the hook file that a container manager wrote, inside one
 container's root file system. As an LXC hook it needs only FILE:
@@ -64,8 +64,9 @@ container's root file system. As an LXC hook it needs only FILE:
   lxc.hook.post-stop = /path/to/cdi-hook FILE    empty mount points go
 
 lxc.hook.mount can stand in for start-host. As an OCI hook, createContainer and
-poststop, add --oci: the container's state is read from standard input. By hand,
-give --stage (prepare, apply, finish, clean) and --root.
+poststop, add --oci: the container's state is read from standard input, and the
+root from the bundle; give --root where the container's root cannot read that, as
+in Docker's user namespaces. By hand, give --stage (prepare, apply, finish, clean) and --root.
 `
 
 // parseJob reads the command line and what LXC left in the environment.
@@ -203,6 +204,9 @@ func (j *Job) fromOCI(stdin io.Reader) error {
 	}
 	if state.Status == "stopped" {
 		j.Stage, j.Inside = Finish, false
+	}
+	if j.Root != "" {
+		return checkRoot("--root", j.Root)
 	}
 	if err := checkRoot("bundle", state.Bundle); err != nil {
 		return err

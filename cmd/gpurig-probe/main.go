@@ -7,7 +7,7 @@
 //
 // On the host it is the helper process of the targets: "keep" holds a mount
 // namespace, "nest" a process namespace in it, "join" changes the mounts of a
-// running container.
+// running container, and "amend" is an engine's OCI runtime.
 package main
 
 import (
@@ -45,6 +45,8 @@ func run(args []string) error {
 			return fmt.Errorf("join: %w", err)
 		}
 		return agent.Join(c)
+	case len(args) > 3 && args[0] == "amend":
+		return agent.Amend(args[1], args[2], args[3:])
 	default:
 		return fmt.Errorf("want no arguments or \"init DIR\", got %q", args)
 	}

@@ -16,6 +16,7 @@ import (
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
+	"gpurig/runner/target/docker"
 	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
@@ -140,6 +141,8 @@ var targetMakers = []struct {
 	{"incus", func(context.Context) (target.Target, error) { return lxd.Open(lxd.Options{Flavour: lxdapi.Incus}) }},
 	{"sim-oci", func(context.Context) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(context.Context) (target.Target, error) { return oci.Open(oci.Options{}) }},
+	{"sim-docker", func(context.Context) (target.Target, error) { return sim.NewDocker(nil) }},
+	{"docker", func(context.Context) (target.Target, error) { return docker.Open(docker.Options{}) }},
 }
 
 func targetNames() []string {
@@ -152,7 +155,7 @@ func targetNames() []string {
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
 // a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "incus"}
+var byName = []string{"sim-lxd", "lxd", "incus", "sim-docker", "docker"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.

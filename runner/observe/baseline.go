@@ -96,16 +96,45 @@ var (
 	}
 )
 
+// Docker is the Manager of that name.
+const Docker = "docker"
+
+// What Docker adds to every container: three files that it binds over the
+// image's, the parts of /proc and /sys that it hides or makes read-only
+// (oci/defaults.go), and the container's name in the environment.
+var (
+	dockerFiles = []string{"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"}
+
+	dockerMounts = []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+		"/proc/bus", "/proc/fs", "/proc/irq",
+	}
+)
+
 func isManagerNode(manager, path string, typ device.Type, num device.Num) bool {
 	want, ok := managerNodes[path]
-	return manager != "" && ok && typ == device.Char && want == num
+	return managerDirs[manager] != nil && ok && typ == device.Char && want == num
 }
 
 func isManagerDir(manager, path string) bool { return slices.Contains(managerDirs[manager], path) }
 
 func isManagerMount(manager string, m MountLine) bool {
+	if manager == Docker {
+		hidden := slices.Contains([]string{"proc", "tmpfs", "devtmpfs"}, m.Type)
+		return isManagerFile(manager, m.Target) || hidden && slices.Contains(dockerMounts, m.Target)
+	}
 	_, node := managerNodes[m.Target]
 	return manager != "" && (node || isManagerDir(manager, m.Target) || slices.Contains(managerMounts[m.Target], m.Type))
+}
+
+// isManagerFile reports whether the manager has a file of its own over that of the image.
+func isManagerFile(manager, path string) bool {
+	return manager == Docker && slices.Contains(dockerFiles, path)
+}
+
+func isManagerVar(manager, v string) bool {
+	return manager == Docker && strings.HasPrefix(v, "HOSTNAME=")
 }
 
 func isBaseNode(path string, typ device.Type, num device.Num) bool {

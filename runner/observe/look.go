@@ -216,6 +216,9 @@ func (l *looker) lookDir(dir string) {
 // lookPath lists one path under what it is.
 func (l *looker) lookPath(p string) {
 	p = path.Clean(p)
+	if isManagerFile(l.manager, p) {
+		return
+	}
 	info, err := l.v.Lstat(p)
 	switch {
 	case missing(err) || errors.Is(err, syscall.ELOOP):
@@ -260,7 +263,7 @@ func (l *looker) lookProcess() {
 	env, err := l.v.Environ()
 	l.problem("environment", err)
 	for _, v := range env {
-		if !isBaseVar(v) {
+		if !isBaseVar(v) && !isManagerVar(l.manager, v) {
 			l.o.Env = append(l.o.Env, v)
 		}
 	}

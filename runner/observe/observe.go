@@ -91,7 +91,7 @@ type Request struct {
 	Paths   []string `json:"paths,omitempty"`   // single paths
 	SONAMEs []string `json:"sonames,omitempty"` // libraries to resolve
 	Smoke   *Work    `json:"smoke,omitempty"`   // nil: the smoke workload does not run
-	// Manager is the container manager, "lxd" or "incus", whose own additions to
-	// every container are left out; empty: liblxc alone.
+	// Manager is the container manager, "lxd", "incus" or Docker, whose own additions
+	// to every container are left out; empty: liblxc or an OCI runtime alone.
 	Manager string `json:"manager,omitempty"`
 }

@@ -1,24 +1,20 @@
 package lxd
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/plan"
 	"gpurig/runner/lxdapi"
-	"gpurig/runner/target/agent"
 	"gpurig/runner/target/world"
 )
 
@@ -28,7 +24,6 @@ const (
 	runtimeDir = "/run/lxc"
 	stateDir   = "lxd"
 	logFile    = "lxd.log"
-	subidFile  = "subids"
 	socketName = stateDir + "/unix.socket"
 )
 
@@ -44,9 +39,7 @@ type daemon struct {
 	world   *world.World
 	flavour lxdapi.Flavour
 	program string
-	nsenter string
-	nest    *exec.Cmd
-	stdin   io.Closer // closing it ends everything in the namespace
+	nest    *world.Nest
 	run     *exec.Cmd // the daemon; nil: not running
 	ended   chan struct{}
 	said    *bytes.Buffer // standard output and error of the daemon
@@ -54,56 +47,24 @@ type daemon struct {
 
 // newDaemon sets up the namespaces, and starts no daemon yet.
 func newDaemon(w *world.World, f lxdapi.Flavour, p programs) (*daemon, error) {
-	d := &daemon{world: w, flavour: f, program: p.daemon, nsenter: p.Nsenter}
-	var list strings.Builder
-	for _, m := range subids {
-		fmt.Fprintf(&list, "root:%d:%d\n", m.Host, m.Count)
-	}
-	if err := os.WriteFile(w.Outside(subidFile), []byte(list.String()), 0o644); err != nil {
-		return nil, err
-	}
+	d := &daemon{world: w, flavour: f, program: p.daemon}
 	for _, dir := range []string{stateDir, "empty"} {
 		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
 			return nil, err
 		}
 	}
-	d.nest = w.Command(context.Background(), p.unshare, "--mount", "--propagation", "private",
-		w.Inside(world.ProbePath), "nest", w.Inside(subidFile))
-	d.nest.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET}
-	var stderr bytes.Buffer
-	d.nest.Stderr = &stderr
-	in, err := d.nest.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := d.nest.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := d.nest.Start(); err != nil {
-		return nil, fmt.Errorf("start the daemon's helper process: %w", err)
-	}
-	d.stdin = in
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || line != agent.Ready {
-		in.Close()
-		werr := d.nest.Wait()
-		return nil, fmt.Errorf("namespaces of the daemon: %s (%v)", strings.TrimSpace(stderr.String()), werr)
-	}
-	return d, nil
+	var err error
+	d.nest, err = w.Nest(p.unshare, "root", subids)
+	return d, err
 }
 
 // command returns a program to be run in the daemon's namespaces.
 func (d *daemon) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, d.nsenter, append([]string{
-		"--target", fmt.Sprint(d.nest.Process.Pid), "--mount", "--pid", "--net", "--wd=/", "--", program,
-	}, args...)...)
-	cmd.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C",
-		d.flavour.DirVariable() + "=" + d.world.Inside(stateDir),
+	cmd := d.nest.Command(ctx, program, args...)
+	cmd.Env = append(cmd.Env,
+		d.flavour.DirVariable()+"="+d.world.Inside(stateDir),
 		// No further configuration of the machine, such as LXCFS's.
-		strings.ToUpper(string(d.flavour)) + "_LXC_TEMPLATE_CONFIG=" + d.world.Inside("empty"),
-	}
+		strings.ToUpper(string(d.flavour))+"_LXC_TEMPLATE_CONFIG="+d.world.Inside("empty"))
 	return cmd
 }
 
@@ -201,13 +162,9 @@ func (d *daemon) stop(sig unix.Signal) error {
 
 // close ends every process of the namespace.
 func (d *daemon) close() error {
-	d.stdin.Close()
-	err := d.nest.Wait()
+	err := d.nest.Close()
 	if d.ended != nil {
 		<-d.ended
 	}
-	if err != nil {
-		return fmt.Errorf("the daemon's helper process: %w", err)
-	}
-	return nil
+	return err
 }

@@ -42,9 +42,11 @@ func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p program
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.daemon, err = newDaemon(w, f, p); err != nil {
+	d, err := newDaemon(w, f, p)
+	if err != nil {
 		return nil, err
 	}
+	s.daemon = d
 	if s.api, err = s.daemon.start(ctx); err != nil {
 		return nil, err
 	}

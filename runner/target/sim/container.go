@@ -159,6 +159,9 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if c.running == nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
 	}
+	if c.sim.docker {
+		r.Manager = observe.Docker
+	}
 	return observe.Look(c.running, r), nil
 }
 

@@ -28,6 +28,7 @@ type Sim struct {
 	dev    *tree.Tree // what a fresh /dev has
 	oci    string     // "runc" or "crun": as that runtime does; empty: as liblxc
 	lxd    bool       // LXD stands between the plan and liblxc
+	docker bool       // Docker stands between the plan and runc
 
 	emissions memo[emission]   // by plan, on a fresh root
 	caches    memo[builtCache] // by what libraries are where
@@ -65,9 +66,20 @@ func NewLXD(images *image.Set) (*Sim, error) {
 	return s, err
 }
 
+// NewDocker is New for containers as Docker has runc make them.
+func NewDocker(images *image.Set) (*Sim, error) {
+	s, err := NewOCI(images, "runc")
+	if err == nil {
+		s.docker = true
+	}
+	return s, err
+}
+
 // Name is part of target.Target.
 func (s *Sim) Name() string {
 	switch {
+	case s.docker:
+		return "sim-docker"
 	case s.oci != "":
 		return "sim-oci"
 	case s.lxd:
@@ -79,6 +91,8 @@ func (s *Sim) Name() string {
 // Family is part of target.Kin.
 func (s *Sim) Family() string {
 	switch {
+	case s.docker:
+		return "docker"
 	case s.oci != "":
 		return "oci-" + s.oci
 	case s.lxd:
@@ -106,8 +120,15 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
+	root := img.Tree.Clone()
+	if s.docker {
+		if err := initLayer(root); err != nil {
+			return nil, fmt.Errorf("create %s: %w", c.Name, err)
+		}
+	}
 	return &Container{
-		sim: s, config: c, image: img, root: img.Tree.Clone(), readOnly: img.ReadOnly, fresh: true,
+		// Docker's read-only root is one to the container alone, not to the runtime and its hooks.
+		sim: s, config: c, image: img, root: root, readOnly: img.ReadOnly && !s.docker, fresh: true,
 		journal: &journal{links: map[string]string{}, was: map[string]string{}, musl: map[string]pathFile{}},
 	}, nil
 }

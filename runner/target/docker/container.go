@@ -1,0 +1,306 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+	tc "github.com/testcontainers/testcontainers-go"
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/plan"
+	"gpurig/runner/image"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/agent"
+	"gpurig/runner/target/world"
+)
+
+// Errors of calls that do not fit the container's state: the caller's mistake.
+var (
+	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
+	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
+	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
+)
+
+// A Container is one of the engine.
+type Container struct {
+	engine  *engine
+	config  target.Config
+	name    string // as the engine knows it
+	dir     string // of ours, below the scratch directory
+	image   string // what it is created from
+	content *image.Image
+	own     []string // images of its root
+	removed bool
+
+	ctr    tc.Container // nil: the engine has none
+	given  string       // what it was created with, as text
+	line   *world.Line  // nil: not running
+	hooked bool         // a hook file was written
+}
+
+var _ target.Container = (*Container)(nil)
+
+func (c *Container) inside(p string) string  { return c.engine.Inside(c.dir + "/" + p) }
+func (c *Container) outside(p string) string { return c.engine.Outside(c.dir + "/" + p) }
+
+// Start is part of target.Container. An error that is not target.ErrBroken is
+// the answer of the engine, of its runtime or of the hook.
+func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error {
+	switch {
+	case c.removed:
+		return errRemoved
+	case c.line != nil:
+		return errRunning
+	}
+	if err := c.start(ctx, h, p); err != nil {
+		return fmt.Errorf("start %s: %w", c.config.Name, err)
+	}
+	return nil
+}
+
+func (c *Container) start(ctx context.Context, h target.Host, p plan.Plan) error {
+	r, err := c.emit(ctx, h, p)
+	if err != nil {
+		return err
+	}
+	if err := c.prepare(r); err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	l, err := c.engine.Listen(c.dir + "/own")
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	defer l.Close()
+	if err := c.created(ctx, r); err != nil {
+		return err
+	}
+	if err := c.writeAmendment(r.amend); err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	if err := c.ctr.Start(ctx); err != nil {
+		return answer(err)
+	}
+	ended, stop := c.ended()
+	defer stop()
+	line, err := world.Accept(ctx, l, ended)
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	c.line = &line
+	return nil
+}
+
+// created makes the engine's container one that was created with r.
+func (c *Container) created(ctx context.Context, r request) error {
+	text, err := r.text()
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	if c.ctr != nil && text == c.given {
+		return nil
+	}
+	api := c.engine.tc.Client()
+	if c.ctr != nil {
+		if err := c.keep(ctx, api); err != nil {
+			return errors.Join(target.ErrBroken, err)
+		}
+	}
+	if _, err := api.ImageInspect(ctx, c.image); err != nil {
+		return fmt.Errorf("image %s: %w: %w", c.image, target.ErrBroken, err) // else it would be looked for in a registry
+	}
+	r.Config.Image = c.image
+	ctr, err := c.engine.tc.CreateContainer(ctx, tc.ContainerRequest{
+		Image: c.image, Name: c.name,
+		ConfigModifier: func(to *container.Config) {
+			labels := to.Labels
+			*to = *r.Config
+			to.Labels = labels
+		},
+		HostConfigModifier: func(to *container.HostConfig) { *to = *r.Host },
+	})
+	if err != nil {
+		return answer(err)
+	}
+	c.ctr, c.given = ctr, text
+	return nil
+}
+
+// keep makes an image of the container's root to create it anew from, and removes
+// it. A commit would keep its environment too.
+func (c *Container) keep(ctx context.Context, api client.APIClient) error {
+	root, err := api.ContainerExport(ctx, c.ctr.GetContainerID(), client.ContainerExportOptions{})
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name := fmt.Sprintf("%s:%d", c.name, len(c.own)+1)
+	if err := c.engine.importTar(ctx, root, name); err != nil {
+		return err
+	}
+	c.own = append(c.own, name)
+	if err := c.remove(ctx); err != nil {
+		return err
+	}
+	c.image = name
+	return nil
+}
+
+// remove takes the engine's container away, running or not.
+func (c *Container) remove(ctx context.Context) error {
+	if c.ctr == nil {
+		return nil
+	}
+	amendment := c.amendment()
+	_, err := c.engine.tc.Client().ContainerRemove(ctx, c.ctr.GetContainerID(), client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
+	if err != nil && !cerrdefs.IsNotFound(err) {
+		return err
+	}
+	c.ctr, c.given = nil, ""
+	if err := os.Remove(amendment); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// ended is closed when the container is not running; stop ends the watch.
+func (c *Container) ended() (<-chan struct{}, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	out := make(chan struct{})
+	wait := c.engine.tc.Client().ContainerWait(ctx, c.ctr.GetContainerID(), client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	go func() {
+		select {
+		case <-wait.Result:
+			close(out)
+		case <-wait.Error: // the watch has ended, or the engine
+			if ctx.Err() == nil {
+				close(out)
+			}
+		}
+	}()
+	return out, cancel
+}
+
+// answer sorts an error of the engine: what it says of the configuration is its
+// answer, with the hook's own words where it only says that something failed. A
+// lost engine, a name that is taken or a full disk is no answer.
+func answer(err error) error {
+	text := err.Error()
+	if _, said, ok := strings.Cut(text, "cdi-hook: "); ok {
+		said, _, _ = strings.Cut(said, `\n`)
+		err = fmt.Errorf("cdi-hook: %s", strings.TrimSpace(said))
+	}
+	var refused net.Error
+	lost := client.IsErrConnectionFailed(err) || errors.As(err, &refused) || errors.Is(err, context.Canceled)
+	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {
+		return errors.Join(target.ErrBroken, err)
+	}
+	return err
+}
+
+// Plug is part of target.Container, Unplug too.
+func (c *Container) Plug(context.Context, target.Host, plan.Plan) error { return errNoPlug() }
+
+// Unplug is part of target.Container.
+func (c *Container) Unplug(context.Context, target.Host, plan.Plan) error { return errNoPlug() }
+
+func errNoPlug() error {
+	return &target.CannotError{Target: "docker",
+		Why:  "not applicable: Docker fixes a container's devices and mounts when it creates it",
+		Hint: "use a target of system containers, such as lxc"}
+}
+
+// Observe is part of target.Container.
+func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
+	if c.line == nil {
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+	}
+	r.Manager = observe.Docker
+	o, err := c.line.Look(r)
+	if err != nil {
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return o, nil
+}
+
+// Stop is part of target.Container.
+func (c *Container) Stop(ctx context.Context) error {
+	if c.line == nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+	}
+	line := c.line
+	c.line = nil
+	defer line.Close()
+	limit := stopSeconds * time.Second
+	if err := c.ctr.Stop(ctx, &limit); err != nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, answer(err))
+	}
+	return nil
+}
+
+// Crash is part of target.Container. The first process dies, and the runtime
+// forgets the container instead of cleaning up after it.
+func (c *Container) Crash(ctx context.Context) error {
+	if c.line == nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+	}
+	if err := c.crash(ctx); err != nil {
+		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return nil
+}
+
+func (c *Container) crash(ctx context.Context) error {
+	line := c.line
+	c.line = nil
+	defer line.Close()
+	if err := c.writeAmendment(agent.Amendment{Lost: true}); err != nil {
+		return err
+	}
+	ended, stop := c.ended()
+	defer stop()
+	if err := unix.Kill(line.PID, unix.SIGKILL); err != nil && err != unix.ESRCH {
+		return err
+	}
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return c.engine.RemoveCgroups(c.ctr.GetContainerID())
+}
+
+// Running is part of target.Container.
+func (c *Container) Running() bool { return c.line != nil }
+
+// Configuration is part of target.Container: what the engine was asked to create.
+func (c *Container) Configuration() string { return c.given }
+
+// Remove is part of target.Container.
+func (c *Container) Remove(ctx context.Context) error {
+	if c.removed {
+		return nil
+	}
+	c.removed = true
+	err := c.remove(ctx)
+	if c.line != nil {
+		c.line.Close() // not before: the container would end by itself meanwhile
+		c.line = nil
+	}
+	for i := len(c.own) - 1; i >= 0 && err == nil; i-- {
+		_, err = c.engine.tc.Client().ImageRemove(ctx, c.own[i], client.ImageRemoveOptions{Force: true})
+	}
+	err = errors.Join(err, os.RemoveAll(c.outside("")))
+	if err != nil {
+		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return nil
+}

@@ -1,0 +1,263 @@
+package docker
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
+	tc "github.com/testcontainers/testcontainers-go"
+
+	"gpurig/runner/image"
+	"gpurig/runner/target"
+	"gpurig/runner/target/world"
+)
+
+// Where things are: the sockets of containerd's shims, which no option moves, and,
+// below the scratch directory, all of the engine.
+const (
+	shimDir    = "/run/containerd"
+	engineDir  = "docker"
+	socketName = engineDir + "/s"
+	dataDir    = engineDir + "/data"
+	execDir    = engineDir + "/exec"
+	amendDir   = engineDir + "/amend"
+	configFile = engineDir + "/daemon.json"
+	runtime    = "gpurig"
+)
+
+// remapped is a user and group of every system. Docker maps no ids of root's.
+const remapped = "daemon"
+
+// startTime is how long an engine may take to answer. It takes a second.
+const startTime = 60 * time.Second
+
+// An engine is one private daemon and what its containers share.
+type engine struct {
+	*world.World
+	kind    kind
+	program string
+	nest    *world.Nest
+	run     *exec.Cmd // the daemon; nil: not started
+	ended   chan struct{}
+	said    *bytes.Buffer
+	tc      *tc.DockerProvider
+	version string // "20.10.24+dfsg1"
+
+	mu     sync.Mutex
+	count  int
+	images map[string]func() error // by kind: imports it, once
+}
+
+// startEngine starts an engine. What was made is removed when it fails.
+func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error) {
+	w, err := world.Open(k.cgroup, shimDir, p.Programs)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{World: w, kind: k, program: p.daemon, images: map[string]func() error{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.close())
+		}
+	}()
+	if e.nest, err = w.Nest(p.unshare, remapped, subids); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{engineDir, amendDir} {
+		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.configure(p); err != nil {
+		return nil, err
+	}
+	return e, e.start(ctx)
+}
+
+// configure writes what there is no flag for in every version. The engine's key
+// would else be written to /etc/docker of the machine.
+func (e *engine) configure(p programs) error {
+	text, err := json.Marshal(map[string]any{
+		"deprecated-key-path": e.Inside(engineDir + "/key.json"),
+		"runtimes": map[string]any{runtime: map[string]any{
+			"path": e.Inside(world.ProbePath), "runtimeArgs": []string{"amend", e.Inside(amendDir), p.runc},
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(e.Outside(configFile), text, 0o600)
+}
+
+// start starts the daemon and waits until it answers.
+func (e *engine) start(ctx context.Context) error {
+	args := []string{
+		"--config-file", e.Inside(configFile), "--host", "unix://" + e.Inside(socketName),
+		"--data-root", e.Inside(dataDir), "--exec-root", e.Inside(execDir), "--pidfile", e.Inside(engineDir + "/pid"),
+		"--iptables=false", "--ip6tables=false", "--bridge=none", "--storage-driver", "vfs",
+		"--exec-opt", "native.cgroupdriver=cgroupfs",
+	}
+	if e.kind.mapped {
+		args = append(args, "--userns-remap", remapped)
+	}
+	e.run, e.ended, e.said = e.nest.Command(context.Background(), e.program, args...), make(chan struct{}), &bytes.Buffer{}
+	e.run.Stdout, e.run.Stderr = e.said, e.said
+	e.run.WaitDelay = time.Second // shims may hold the pipe longer
+	if err := e.run.Start(); err != nil {
+		e.run = nil
+		return fmt.Errorf("start the engine: %w", err)
+	}
+	go func() {
+		_ = e.run.Wait() // how it ended is in what it said
+		close(e.ended)
+	}()
+	limit := time.NewTimer(startTime)
+	defer limit.Stop()
+	for {
+		err := e.answers(ctx)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, errNoAnswer) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-e.ended:
+			return fmt.Errorf("the engine ended: %s", e.lastWords())
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-limit.C:
+			return fmt.Errorf("the engine does not answer after %s: %w", startTime, err)
+		}
+	}
+}
+
+var errNoAnswer = errors.New("no answer")
+
+// answers asks the engine who it is.
+func (e *engine) answers(ctx context.Context) error {
+	if _, err := os.Stat(e.Outside(socketName)); err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if e.tc == nil {
+		one, err := client.New(client.WithHost("unix://" + e.Outside(socketName)))
+		if err != nil {
+			return err
+		}
+		defer one.Close()
+		v, err := one.ServerVersion(ctx, client.ServerVersionOptions{})
+		if client.IsErrConnectionFailed(err) {
+			return fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+		if err != nil {
+			return err // also an engine that is too old
+		}
+		e.version = v.Version
+		e.tc, err = newProvider(e.Outside(socketName))
+		return err
+	}
+	_, err := e.tc.Client().Ping(ctx, client.PingOptions{})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return nil
+}
+
+// lastWords is the last that the engine said. It is read after it has ended.
+func (e *engine) lastWords() string {
+	lines := strings.Split(strings.TrimSpace(e.said.String()), "\n")
+	return lines[len(lines)-1]
+}
+
+func (e *engine) close() error {
+	var errs []error
+	if e.tc != nil {
+		errs = append(errs, e.tc.Close())
+	}
+	if e.nest != nil {
+		errs = append(errs, e.nest.Close())
+		if e.run != nil {
+			<-e.ended
+		}
+	}
+	return errors.Join(append(errs, e.World.Close())...)
+}
+
+// create makes a container's directory, and has its image imported. The engine
+// hears of it when it is first started: only then is known what it is given.
+func (e *engine) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
+	if err := e.imported(ctx, img); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	e.count++
+	name := fmt.Sprintf("%s-c%d", e.Prefix(), e.count)
+	e.mu.Unlock()
+	ctr := &Container{engine: e, config: c, name: name, dir: e.Prefix() + "/" + name, image: imageName(img), content: img}
+	return ctr, os.MkdirAll(e.Outside(ctr.dir), 0o755)
+}
+
+// imageName is what an image of ours is called.
+func imageName(img *image.Image) string { return "gpurig/" + img.Kind + ":latest" }
+
+// imported imports an image when it is first asked for. Who asks meanwhile waits.
+func (e *engine) imported(ctx context.Context, img *image.Image) error {
+	e.mu.Lock()
+	once := e.images[img.Kind]
+	if once == nil {
+		once = sync.OnceValue(func() error {
+			// Not the context of one of those who wait for it.
+			if err := e.importImage(context.WithoutCancel(ctx), img); err != nil {
+				return fmt.Errorf("image %s: %w", img.Kind, err)
+			}
+			return nil
+		})
+		e.images[img.Kind] = once
+	}
+	e.mu.Unlock()
+	return once()
+}
+
+// importImage is "docker import".
+func (e *engine) importImage(ctx context.Context, img *image.Image) error {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := img.WriteTar(w, ""); err != nil {
+		return err
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return e.importTar(ctx, &b, imageName(img))
+}
+
+func (e *engine) importTar(ctx context.Context, root io.Reader, name string) error {
+	name, tag, _ := strings.Cut(name, ":")
+	answer, err := e.tc.Client().ImageImport(ctx, client.ImageImportSource{Source: root, SourceName: "-"}, name, client.ImageImportOptions{Tag: tag})
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	for dec := json.NewDecoder(answer); ; {
+		var line struct{ Error string }
+		if err := dec.Decode(&line); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if line.Error != "" {
+			return errors.New(line.Error)
+		}
+	}
+}

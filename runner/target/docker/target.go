@@ -1,0 +1,169 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"gpurig/core/plan"
+	"gpurig/runner/image"
+	"gpurig/runner/target"
+	"gpurig/runner/target/world"
+)
+
+// Options adjust a target. The zero value finds everything itself.
+type Options struct {
+	Images *image.Set // nil: made from this machine
+	Probe  string     // gpurig-probe; empty: beside our own program
+	Hook   string     // cdi-hook; empty: beside our own program
+}
+
+// A Docker is the target. It is safe for use by several goroutines; each of its
+// containers belongs to one at a time.
+type Docker struct {
+	opts Options
+
+	mu      sync.Mutex
+	engines map[kind]*engine
+	cannot  map[kind]*target.CannotError
+}
+
+// A kind of engine: what it gives to each of its containers.
+type kind struct {
+	cgroup string
+	mapped bool // a user namespace
+}
+
+var (
+	_ target.Target = (*Docker)(nil)
+	_ target.Kin    = (*Docker)(nil)
+)
+
+// subids are what an engine gives to containers with an id map.
+var subids = []plan.IDMap{{Container: 0, Host: 100000, Count: 65536}}
+
+// New returns a target. Nothing is started before it is needed.
+func New(opts Options) *Docker {
+	if opts.Images == nil {
+		opts.Images = image.NewSet(nil)
+	}
+	return &Docker{opts: opts, engines: map[kind]*engine{}, cannot: map[kind]*target.CannotError{}}
+}
+
+// Open returns a target, or a *target.CannotError where this machine can make no
+// container at all: no root, or a program is missing.
+func Open(opts Options) (*Docker, error) {
+	d := New(opts)
+	if _, err := d.able(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// Name is part of target.Target.
+func (d *Docker) Name() string { return "docker" }
+
+// Family is part of target.Kin.
+func (d *Docker) Family() string { return "docker" }
+
+// programs are what is run, by absolute path.
+type programs struct {
+	world.Programs
+	daemon, runc, unshare string
+}
+
+// able returns the programs, or why there can be no container.
+func (d *Docker) able() (programs, *target.CannotError) {
+	const hint = "install Docker: apt-get install docker.io"
+	var p programs
+	var cerr *target.CannotError
+	p.Programs, cerr = world.Find(d.Name(), d.opts.Probe, d.opts.Hook,
+		world.Tool{Name: "dockerd", Hint: hint, Path: &p.daemon},
+		world.Tool{Name: "runc", Hint: hint, Path: &p.runc},
+		world.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
+	return p, cerr
+}
+
+// Can is part of target.Target. It finds out by starting an engine; the answer is
+// kept.
+func (d *Docker) Can(ctx context.Context, c target.Config) error {
+	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
+		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
+	}
+	if _, err := d.opts.Images.Image(c.Image); err != nil {
+		return err
+	}
+	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
+		return d.unable("", "the engine's id map is %v, and %v is asked for", subids, c.IDMap)
+	}
+	_, err := d.engine(ctx, kindOf(c))
+	return err
+}
+
+func kindOf(c target.Config) kind { return kind{c.Cgroup, len(c.IDMap) > 0} }
+
+func (d *Docker) unable(hint, why string, args ...any) *target.CannotError {
+	return &target.CannotError{Target: d.Name(), Why: fmt.Sprintf(why, args...), Hint: hint}
+}
+
+// engine returns the engine for containers of one kind. An engine that was
+// started and then lost is no matter of Can: what was under way is broken.
+func (d *Docker) engine(ctx context.Context, k kind) (*engine, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.engines[k]; e != nil {
+		return e, nil
+	}
+	if err := d.cannot[k]; err != nil {
+		return nil, err
+	}
+	p, cerr := d.able()
+	if cerr == nil {
+		e, err := startEngine(ctx, k, p)
+		if err == nil {
+			d.engines[k] = e
+			return e, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err // the caller gave up: that says nothing of the machine
+		}
+		cerr = d.unable("", "%v", err)
+	}
+	d.cannot[k] = cerr
+	return nil, cerr
+}
+
+// Create is part of target.Target.
+func (d *Docker) Create(ctx context.Context, c target.Config) (target.Container, error) {
+	if err := d.Can(ctx, c); err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	e, err := d.engine(ctx, kindOf(c))
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	img, err := d.opts.Images.Image(c.Image)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	ctr, err := e.create(ctx, c, img)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
+	}
+	return ctr, nil
+}
+
+// Close is part of target.Target. It ends every container that is left, and the
+// engines.
+func (d *Docker) Close(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for k, e := range d.engines {
+		errs = append(errs, e.close())
+		delete(d.engines, k)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,88 @@
+package world
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/plan"
+	"gpurig/runner/target/agent"
+)
+
+// subidFile is where a nest's lists of subordinate ids are, below the scratch
+// directory.
+const subidFile = "subids"
+
+// A Nest is a process and network namespace in a world, for a daemon that starts
+// containers. Its first process is ours: the daemon can be restarted without its
+// containers, and nothing of either outlives us.
+type Nest struct {
+	nsenter string
+	first   *exec.Cmd
+	stdin   io.Closer // closing it ends everything in the namespace
+}
+
+// Nest makes one. ids are what /etc/subuid and /etc/subgid give to owner there;
+// unshare is the program of util-linux.
+func (w *World) Nest(unshare, owner string, ids []plan.IDMap) (*Nest, error) {
+	var list strings.Builder
+	for _, m := range ids {
+		fmt.Fprintf(&list, "%s:%d:%d\n", owner, m.Host, m.Count)
+	}
+	if err := os.WriteFile(w.Outside(subidFile), []byte(list.String()), 0o644); err != nil {
+		return nil, err
+	}
+	n := &Nest{nsenter: w.nsenter}
+	n.first = w.Command(context.Background(), unshare, "--mount", "--propagation", "private",
+		w.Inside(ProbePath), "nest", w.Inside(subidFile))
+	n.first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET}
+	var stderr bytes.Buffer
+	n.first.Stderr = &stderr
+	in, err := n.first.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := n.first.StdoutPipe()
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	if err := n.first.Start(); err != nil {
+		return nil, fmt.Errorf("start the daemon's helper process: %w", err)
+	}
+	n.stdin = in
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil || line != agent.Ready {
+		in.Close()
+		werr := n.first.Wait()
+		return nil, fmt.Errorf("namespaces of the daemon: %s (%v)", strings.TrimSpace(stderr.String()), werr)
+	}
+	return n, nil
+}
+
+// Command returns a program to be run in the nest. It gets an ordinary path, and
+// no environment of ours.
+func (n *Nest) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, n.nsenter, append([]string{
+		"--target", fmt.Sprint(n.first.Process.Pid), "--mount", "--pid", "--net", "--wd=/", "--", program,
+	}, args...)...)
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C"}
+	return cmd
+}
+
+// Close ends every process of the nest.
+func (n *Nest) Close() error {
+	n.stdin.Close()
+	if err := n.first.Wait(); err != nil {
+		return fmt.Errorf("the daemon's helper process: %w", err)
+	}
+	return nil
+}
