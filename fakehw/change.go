@@ -196,9 +196,10 @@ func WithMajors(m host.Model, majors map[string]uint32) (host.Model, error) {
 	return out, nil
 }
 
-// WithDrivers returns m with more lines in /proc/devices: character drivers that
-// register a major of their own, whether or not they have a node already.
-func WithDrivers(m host.Model, majors map[string]uint32) (host.Model, error) {
+// WithDrivers returns m with more lines in /proc/devices: character or block
+// drivers that register a major of their own, whether or not they have a node
+// already.
+func WithDrivers(m host.Model, kind device.Type, majors map[string]uint32) (host.Model, error) {
 	out := m.Clone()
 	for _, name := range slices.Sorted(maps.Keys(majors)) {
 		number := majors[name]
@@ -211,14 +212,14 @@ func WithDrivers(m host.Model, majors map[string]uint32) (host.Model, error) {
 		}
 		for _, x := range slices.Concat(out.Majors, standardMajors) {
 			switch {
-			case x.Type != device.Char:
+			case x.Type != kind:
 			case x.Name == name:
 				return host.Model{}, impossible(change, "it is registered with %d", x.Major)
 			case x.Major == number:
 				return host.Model{}, impossible(change, "%s has that number", x.Name)
 			}
 		}
-		addMajor(&out, name, number)
+		out.Majors = append(out.Majors, host.Major{Major: number, Name: name, Type: kind})
 	}
 	normalize(&out)
 	return out, nil
@@ -226,8 +227,9 @@ func WithDrivers(m host.Model, majors map[string]uint32) (host.Model, error) {
 
 // WithNode returns m with this node, in place of one on the same path.
 func WithNode(m host.Model, n device.Node) (host.Model, error) {
-	if !path.IsAbs(n.Path) || path.Clean(n.Path) != n.Path || !strings.HasPrefix(n.Path, "/dev/") {
-		return host.Model{}, impossible("node "+n.Path, "want a clean path below /dev")
+	top, _, below := strings.Cut(strings.TrimPrefix(n.Path, "/"), "/")
+	if !path.IsAbs(n.Path) || path.Clean(n.Path) != n.Path || !below || top == "proc" || top == "sys" {
+		return host.Model{}, impossible("node "+n.Path, "want a clean path below /dev, or below another folder of the host's own")
 	}
 	out := m.Clone()
 	setNode(&out, n)

@@ -148,7 +148,7 @@ var changes = []change{
 			}
 		}},
 	{"a driver beside NVIDIA's", "t4-server", func(m host.Model) (host.Model, error) {
-		m, err := fakehw.WithDrivers(m, map[string]uint32{"gdrdrv": 241})
+		m, err := fakehw.WithDrivers(m, device.Char, map[string]uint32{"gdrdrv": 241})
 		if err != nil {
 			return m, err
 		}
@@ -263,13 +263,13 @@ func TestImpossibleChanges(t *testing.T) {
 			return fakehw.WithMajors(m, map[string]uint32{"nvidia-cap": 300})
 		}, fakehw.ErrImpossible, "0 lines of that name"},
 		{"a driver that is there", "t4-server", func(m host.Model) (host.Model, error) {
-			return fakehw.WithDrivers(m, map[string]uint32{"nvidia-uvm": 300})
+			return fakehw.WithDrivers(m, device.Char, map[string]uint32{"nvidia-uvm": 300})
 		}, fakehw.ErrImpossible, "it is registered"},
 		{"a driver with a number that every machine uses", "t4-server", func(m host.Model) (host.Model, error) {
-			return fakehw.WithDrivers(m, map[string]uint32{"gdrdrv": 136})
+			return fakehw.WithDrivers(m, device.Char, map[string]uint32{"gdrdrv": 136})
 		}, fakehw.ErrImpossible, "pts has that number"},
 		{"a driver of two words", "t4-server", func(m host.Model) (host.Model, error) {
-			return fakehw.WithDrivers(m, map[string]uint32{"gdr drv": 241})
+			return fakehw.WithDrivers(m, device.Char, map[string]uint32{"gdr drv": 241})
 		}, fakehw.ErrImpossible, "one word"},
 		{"a branch that never was", "t4-server", func(m host.Model) (host.Model, error) { return fakehw.WithDriver(m, "900") }, catalog.ErrUnknown, "535.113.01"},
 		{"libraries of nothing", "no-driver", func(m host.Model) (host.Model, error) { return fakehw.WithUserspace(m, "550") }, fakehw.ErrImpossible, "no user-space driver"},

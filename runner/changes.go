@@ -49,7 +49,9 @@ func applyModel(m host.Model, c scenarios.Change) (host.Model, error) {
 	case c.Majors != nil:
 		return fakehw.WithMajors(m, c.Majors)
 	case c.Drivers != nil:
-		return fakehw.WithDrivers(m, c.Drivers)
+		return fakehw.WithDrivers(m, device.Char, c.Drivers)
+	case c.BlockDrivers != nil:
+		return fakehw.WithDrivers(m, device.Block, c.BlockDrivers)
 	case c.MIG != nil:
 		return fakehw.WithMIG(m, c.MIG.GPU, c.MIG.Profiles, c.MIG.Off)
 	case c.RemoveGPU != nil:
@@ -101,6 +103,9 @@ func changeNode(m host.Model, c scenarios.NodeChange) (host.Model, error) {
 		n = m.Nodes[at]
 	} else if c.Number == "" {
 		return host.Model{}, fmt.Errorf("node %s: %w: there is none, and a new one needs a number", c.Path, fakehw.ErrImpossible)
+	}
+	if c.Type != "" {
+		n.Type = device.Type(c.Type)
 	}
 	if c.Number != "" {
 		num, err := device.ParseNum(c.Number)

@@ -12,6 +12,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/plan"
+	"gpurig/core/policy"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
@@ -26,6 +27,7 @@ type asked struct {
 	devices    map[string]scenarios.Device
 	strict, vm bool
 	idmap      []plan.IDMap
+	policy     policy.Policy
 }
 
 // walked is how far the product came from there to a plan, and all that it made
@@ -63,7 +65,7 @@ func (e *engine) walk(ctx context.Context, m *machine, a asked) (walked, error) 
 // key is equal for equal requests.
 func (a asked) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %v %v", a.strict, a.vm, a.idmap)
+	fmt.Fprintf(&b, "%v %v %v %+q", a.strict, a.vm, a.idmap, a.policy)
 	for _, name := range slices.Sorted(maps.Keys(a.devices)) {
 		fmt.Fprintf(&b, "\n%q %q", name, optionsOf(a.devices[name]).Map())
 	}
@@ -111,7 +113,7 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 	if err != nil {
 		return walked{}, err
 	}
-	opts := translate.Options{IDMap: a.idmap, Strict: a.strict}
+	opts := translate.Options{IDMap: a.idmap, Strict: a.strict, Policy: a.policy}
 	if u := m.model.Userspace; u != nil {
 		opts.DriverRoot = u.DriverRoot
 	}

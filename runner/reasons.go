@@ -6,7 +6,9 @@ import (
 	"gpurig/core/cdi/amd"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/lxc"
+	"gpurig/core/lxd"
 	"gpurig/core/oci"
+	"gpurig/core/policy/policyfile"
 	"gpurig/core/pve"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
@@ -28,6 +30,6 @@ func Reasons() []refuse.Meaning {
 // warnings and notes, as its package lists it. One reason may be in several
 // packages.
 func AllReasons() []refuse.Meaning {
-	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(),
+	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), lxd.Reasons(), policyfile.Reasons(),
 		nvidia.Reasons(), amd.Reasons(), Reasons())
 }

@@ -104,7 +104,7 @@ type carry func(c target.Container, ctx context.Context, h target.Host, p plan.P
 // refusal on the way is kept in the container.
 func (s *session) carryOut(ctx context.Context, c *container, devices map[string]scenarios.Device, how carry) error {
 	s.unjudged(c)
-	got, err := s.walk(ctx, s.machine, asked{devices: devices, strict: c.spec.Strict, vm: c.spec.VM, idmap: idmap(c.spec.IDMap)})
+	got, err := s.walk(ctx, s.machine, asked{devices: devices, strict: c.spec.Strict, vm: c.spec.VM, idmap: idmap(c.spec.IDMap), policy: s.v.Policy})
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,15 @@
 package scenarios
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurig/core/policy"
 )
 
 // Limits of one scenario: a slip of the finger must not make a million
@@ -52,6 +55,7 @@ func check(d *decoder, s *Scenario, opts Options) {
 	c.oneOf(s.Targets, Targets, root.at("targets"))
 	c.matrix(root.at("matrix"))
 	c.files(s.Specs, root.at("specs"))
+	c.policy(s.Policy, root.at("policy"))
 	for i := range s.Changes {
 		c.change(&s.Changes[i], root.at("changes").item(i))
 	}
@@ -280,15 +284,8 @@ func (c *checker) change(ch *Change, w where) {
 			c.at(w.at("majors").at(name), "", "major %d: want 1 to 4095", major)
 		}
 	}
-	for name, major := range ch.Drivers {
-		at := w.at("drivers").at(name)
-		if major == 0 || major > 4095 {
-			c.at(at, "", "major %d: want 1 to 4095", major)
-		}
-		if !driverName.MatchString(name) {
-			c.at(at, "", "driver %q: want one word, as in /proc/devices", name)
-		}
-	}
+	c.drivers(ch.Drivers, w.at("drivers"))
+	c.drivers(ch.BlockDrivers, w.at("block-drivers"))
 	if m := ch.MIG; m != nil {
 		c.index(m.GPU, w.at("mig").at("gpu"))
 		if m.Off && len(m.Profiles) > 0 {
@@ -313,9 +310,36 @@ func (c *checker) change(ch *Change, w where) {
 		at := w.at("nodes").item(i)
 		c.path(n.Path, at.at("path"))
 		c.number(n.Number, at.at("number"))
+		c.oneOf(list(n.Type), typeList, at.at("type"))
 		c.mode(n.Mode, at.at("mode"))
 		if n.Number == "" && n.Mode == "" && n.UID == nil && n.GID == nil {
 			c.at(at, "Give a number, mode, uid or gid.", "nothing of node %q is changed", n.Path)
+		}
+	}
+}
+
+func (c *checker) drivers(list map[string]uint32, w where) {
+	for name, major := range list {
+		at := w.at(name)
+		if major == 0 || major > 4095 {
+			c.at(at, "", "major %d: want 1 to 4095", major)
+		}
+		if !driverName.MatchString(name) {
+			c.at(at, "", "driver %q: want one word, as in /proc/devices", name)
+		}
+	}
+}
+
+// policy reports what no policy file can allow.
+func (c *checker) policy(p policy.Policy, w where) {
+	err := p.Validate()
+	if err == nil {
+		return
+	}
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		if f, ok := errors.AsType[*policy.FieldError](e); ok {
+			key, index, _ := strings.Cut(strings.TrimSuffix(f.Field, "]"), "[")
+			c.at(w.at(key).at(index), "", "%s: %s", f.Field, f.Why)
 		}
 	}
 }

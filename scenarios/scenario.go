@@ -5,6 +5,8 @@
 // that is true when it passes. Running one is package runner's job.
 package scenarios
 
+import "gpurig/core/policy"
+
 // A Scenario is one file. Names are paths below the scenarios folder without
 // ".yaml": "mig/one-of-two".
 type Scenario struct {
@@ -16,6 +18,7 @@ type Scenario struct {
 	Driver     string               `yaml:"driver,omitempty" json:"driver,omitempty"`   // driver version or branch in place of the profile's: "550"
 	Changes    []Change             `yaml:"changes,omitempty" json:"changes,omitempty"` // to the host, before the first step
 	Faults     []string             `yaml:"faults,omitempty" json:"faults,omitempty"`   // what is broken on the host, before the first step: "off-bus:0"
+	Policy     policy.Policy        `yaml:"policy,omitempty" json:"policy,omitzero"`    // what the host's policy file allows: {drivers: [vfio]}
 	Specs      map[string]string    `yaml:"specs,omitempty" json:"specs,omitempty"`     // CDI Spec files put on the host, by absolute path: "/etc/cdi/vendor.yaml"
 	Labels     []string             `yaml:"labels,omitempty" json:"labels,omitempty"`
 	Bug        string               `yaml:"bug,omitempty" json:"bug,omitempty"`         // the reported bug that it keeps fixed: "usrmerge-self-link"
@@ -66,19 +69,20 @@ type Device struct {
 
 // A Change is one change to a host. Exactly one field is set.
 type Change struct {
-	Driver      string            `yaml:"driver,omitempty" json:"driver,omitempty"`           // upgrade or downgrade, kernel and user space
-	DriverUser  string            `yaml:"driver-user,omitempty" json:"driver-user,omitempty"` // user space only: a half-finished upgrade
-	Unload      bool              `yaml:"unload,omitempty" json:"unload,omitempty"`           // the NVIDIA modules are gone, nodes too
-	Majors      map[string]uint32 `yaml:"majors,omitempty" json:"majors,omitempty"`           // new dynamic majors, nodes follow: {nvidia-uvm: 511}
-	Drivers     map[string]uint32 `yaml:"drivers,omitempty" json:"drivers,omitempty"`         // character drivers that register: {gdrdrv: 241}
-	MIG         *MIGChange        `yaml:"mig,omitempty" json:"mig,omitempty"`                 // re-partition
-	RemoveNodes []string          `yaml:"remove-nodes,omitempty" json:"remove-nodes,omitempty"`
-	Nodes       []NodeChange      `yaml:"nodes,omitempty" json:"nodes,omitempty"`           // owner, mode or number of nodes
-	Remove      []string          `yaml:"remove,omitempty" json:"remove,omitempty"`         // paths
-	Files       map[string]string `yaml:"files,omitempty" json:"files,omitempty"`           // contents by path
-	Links       map[string]string `yaml:"links,omitempty" json:"links,omitempty"`           // targets by path
-	RemoveGPU   *int              `yaml:"remove-gpu,omitempty" json:"remove-gpu,omitempty"` // by NVML index: gone from PCI
-	Minors      map[int]int       `yaml:"minors,omitempty" json:"minors,omitempty"`         // NVIDIA minor by NVML index
+	Driver       string            `yaml:"driver,omitempty" json:"driver,omitempty"`               // upgrade or downgrade, kernel and user space
+	DriverUser   string            `yaml:"driver-user,omitempty" json:"driver-user,omitempty"`     // user space only: a half-finished upgrade
+	Unload       bool              `yaml:"unload,omitempty" json:"unload,omitempty"`               // the NVIDIA modules are gone, nodes too
+	Majors       map[string]uint32 `yaml:"majors,omitempty" json:"majors,omitempty"`               // new dynamic majors, nodes follow: {nvidia-uvm: 511}
+	Drivers      map[string]uint32 `yaml:"drivers,omitempty" json:"drivers,omitempty"`             // character drivers that register: {gdrdrv: 241}
+	BlockDrivers map[string]uint32 `yaml:"block-drivers,omitempty" json:"block-drivers,omitempty"` // block drivers that register
+	MIG          *MIGChange        `yaml:"mig,omitempty" json:"mig,omitempty"`                     // re-partition
+	RemoveNodes  []string          `yaml:"remove-nodes,omitempty" json:"remove-nodes,omitempty"`
+	Nodes        []NodeChange      `yaml:"nodes,omitempty" json:"nodes,omitempty"`           // owner, mode or number of nodes
+	Remove       []string          `yaml:"remove,omitempty" json:"remove,omitempty"`         // paths
+	Files        map[string]string `yaml:"files,omitempty" json:"files,omitempty"`           // contents by path
+	Links        map[string]string `yaml:"links,omitempty" json:"links,omitempty"`           // targets by path
+	RemoveGPU    *int              `yaml:"remove-gpu,omitempty" json:"remove-gpu,omitempty"` // by NVML index: gone from PCI
+	Minors       map[int]int       `yaml:"minors,omitempty" json:"minors,omitempty"`         // NVIDIA minor by NVML index
 }
 
 // A MIGChange gives one GPU, by NVML index, a new geometry. Profiles as
@@ -92,6 +96,7 @@ type MIGChange struct {
 // A NodeChange changes one node, or makes it.
 type NodeChange struct {
 	Path   string  `yaml:"path" json:"path"`
+	Type   string  `yaml:"type,omitempty" json:"type,omitempty"`     // "c" (default) or "b"
 	Number string  `yaml:"number,omitempty" json:"number,omitempty"` // "195:0"
 	Mode   string  `yaml:"mode,omitempty" json:"mode,omitempty"`     // octal, "0660"
 	UID    *uint32 `yaml:"uid,omitempty" json:"uid,omitempty"`

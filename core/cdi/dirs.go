@@ -97,7 +97,7 @@ func (r *Reader) dir(dir string, prio int) (Specs, []Problem) {
 
 func (r *Reader) file(file string, prio int) (Source, []Problem) {
 	if r.RootOnly {
-		if why := untrusted(r.Root, file); why != "" {
+		if why := host.Untrusted(r.Root, file); why != "" {
 			return Source{}, []Problem{fileProblem(file, SpecUntrusted, "Make it root's, and writable for root alone.", "%s", why)}
 		}
 	}

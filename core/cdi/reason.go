@@ -92,7 +92,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: SpecNoDevices, Meaning: "The Spec defines no device."},
 		{Reason: SpecNoEdits, Meaning: "A device has no container edits."},
 		{Reason: SpecNumber, Meaning: "A number is out of range, or a device number is half given."},
-		{Reason: SpecNodeType, Meaning: "A device node is no character device."},
+		{Reason: SpecNodeType, Meaning: "A device node is neither a character nor a block device."},
 		{Reason: SpecPermissions, Meaning: "The permissions of a device node are not a set of r, w and m, nor the word none."},
 		{Reason: SpecMode, Meaning: "A file mode is above 0777."},
 		{Reason: SpecPath, Meaning: "The path of a device node or hook is not absolute and clean, or is a pattern."},

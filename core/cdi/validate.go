@@ -172,11 +172,11 @@ func (v *validator) node(n *specs.DeviceNode, p string) {
 		v.nodePath(n.HostPath, p+".hostPath")
 	}
 	switch n.Type {
-	case "", "c", "u":
-	case "b", "p":
-		v.add(SpecNodeType, p+".type", "", "is %q: only character devices are passed to containers", n.Type)
+	case "", "c", "u", "b": // whether a container gets a block device is policy
+	case "p":
+		v.add(SpecNodeType, p+".type", "", "is %q: only devices are passed to containers", n.Type)
 	default:
-		v.add(SpecNodeType, p+".type", `Write "c", or leave the type out.`, "is %s, want c or u", quote(n.Type))
+		v.add(SpecNodeType, p+".type", `Write "c", or leave the type out.`, "is %s, want c, u or b", quote(n.Type))
 	}
 	v.numbers(n, p)
 	v.permissions(n.Permissions, p+".permissions")

@@ -74,7 +74,7 @@ func (e *emitter) nodes(list []plan.Node) {
 			continue
 		}
 		e.claim(n.Path, n.Path)
-		e.mount(source, n.Path, []string{"ro", "nosuid", "noexec", "bind", "create=file"})
+		e.mount(source, n.Path, "none", []string{"ro", "nosuid", "noexec", "bind", "create=file"})
 	}
 }
 
@@ -135,18 +135,22 @@ func (e *emitter) mounts(list []plan.Mount) {
 			e.config.Hook.MountPoints = append(e.config.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
 		}
 		for _, o := range m.Options {
-			if !known(o) {
+			if !known(o) && (m.Type == "" || !knownTmpfs(o)) {
 				e.refuse(ReasonLine, m.Target, "mount option %s is none that a plan may have", cut(o))
 			}
 		}
 		if m.Dir {
 			dirs = append(dirs, m.real)
 		}
+		if m.Type != "" {
+			e.mount(m.Source, m.real, m.Type, options)
+			continue
+		}
 		if !slices.Contains(m.Options, "ro") {
 			e.note("mounts", "options of "+m.Target, "flags-of-the-host",
 				"liblxc sets nosuid, nodev and noexec on read-only mounts only; this one is writable and has the flags that %s has on the host", m.Source)
 		}
-		e.mount(e.opts.HostRoot+m.Source, m.real, options)
+		e.mount(e.opts.HostRoot+m.Source, m.real, "none", options)
 	}
 }
 
@@ -158,31 +162,36 @@ func insideOf(at string, dirs []string) bool {
 
 // cgroup writes one exact rule for each device number (A30).
 func (e *emitter) cgroup(list []plan.Node) {
-	rules := map[device.Num]string{}
+	type dev struct {
+		typ device.Type
+		num device.Num
+	}
+	rules := map[dev]string{}
 	for _, n := range list {
+		d := dev{n.Type, n.Num}
 		for _, c := range []string{"r", "w"} {
-			if strings.Contains(n.Permissions, c) && !strings.Contains(rules[n.Num], c) {
-				rules[n.Num] += c
+			if strings.Contains(n.Permissions, c) && !strings.Contains(rules[d], c) {
+				rules[d] += c
 			}
 		}
-		if n.Type != device.Char || !n.Num.Known() {
-			e.refuse(ReasonLine, n.Path, "%s %s is not a character device with a number", n.Type, n.Num)
+		if n.Type != device.Char && n.Type != device.Block || !n.Num.Known() {
+			e.refuse(ReasonLine, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
 		}
 	}
-	var nums []device.Num
-	for n := range rules {
-		nums = append(nums, n)
+	var devs []dev
+	for d := range rules {
+		devs = append(devs, d)
 	}
-	slices.SortFunc(nums, func(a, b device.Num) int {
-		return cmp.Or(cmp.Compare(a.Major, b.Major), cmp.Compare(a.Minor, b.Minor))
+	slices.SortFunc(devs, func(a, b dev) int {
+		return cmp.Or(-cmp.Compare(a.typ, b.typ), cmp.Compare(a.num.Major, b.num.Major), cmp.Compare(a.num.Minor, b.num.Minor))
 	})
 	for _, key := range cgroupKeys(e.opts.Cgroup) {
-		for _, n := range nums {
-			permissions := rules[n]
+		for _, d := range devs {
+			permissions := rules[d]
 			if permissions == "wr" {
 				permissions = "rw"
 			}
-			e.line(key+".devices.allow", fmt.Sprintf("c %d:%d %s", n.Major, n.Minor, permissions))
+			e.line(key+".devices.allow", fmt.Sprintf("%s %d:%d %s", d.typ, d.num.Major, d.num.Minor, permissions))
 		}
 	}
 }

@@ -108,10 +108,12 @@ func TestRefusals(t *testing.T) {
 		{name: "A24 a blank in the hook file", plan: oneMount("/a", "/b"), change: func(o *lxc.Options) { o.HookFile = "/x y" }, want: lxc.ReasonOption},
 		{name: "A25 a word inside a word", plan: oneMount("/a", "/b", "norelative", "ro"), want: lxc.ReasonLine},
 		{name: "A26 rbind is not written", plan: oneMount("/a", "/b", "ro", "rbind"), want: lxc.ReasonLine},
+		{name: "A25 an option of a tmpfs on a bind mount", plan: oneMount("/a", "/b", "ro", "size=1m"), want: lxc.ReasonLine},
+		{name: "A25 words in the size of a tmpfs", plan: plan.Plan{Mounts: []plan.Mount{{Type: "tmpfs", Source: "tmpfs", Target: "/b", Dir: true, Options: []string{"size=1m,bind"}}}}, want: lxc.ReasonLine},
 		{name: "A27 a line that liblxc would cut", plan: oneMount("/"+strings.Repeat("a/", 1990)+"b", "/b"), want: lxc.ReasonLong},
 		{name: "A27 escapes count", plan: oneMount("/"+strings.Repeat("a ", 900), "/b"), want: lxc.ReasonLong},
 		{name: "A30 no number", plan: oneNode(func(n *plan.Node) { n.Num = device.Num{} }), want: lxc.ReasonLine},
-		{name: "A30 a block device", plan: oneNode(func(n *plan.Node) { n.Type = device.Block }), want: lxc.ReasonLine},
+		{name: "A30 a FIFO", plan: oneNode(func(n *plan.Node) { n.Type = "p" }), want: lxc.ReasonLine},
 		{name: "B28 a target that leaves the root", plan: oneMount("/a", "/../b"), want: lxc.ReasonLine},
 		{name: "B28 the root", plan: oneMount("/a", "/"), want: lxc.ReasonLine},
 		{name: "B28 two slashes", plan: oneMount("/a", "//b"), want: lxc.ReasonLine},
@@ -233,6 +235,28 @@ func TestCgroupRulesA30(t *testing.T) {
 	}
 	if !slices.Equal(rules, []string{"lxc.cgroup2.devices.allow = c 195:0 rw"}) {
 		t.Errorf("rules are %q", rules)
+	}
+}
+
+// A30 and B32: a block device has a rule of its own type, and a tmpfs no source.
+func TestBlockDeviceAndTmpfs(t *testing.T) {
+	p := oneNode(func(n *plan.Node) { n.Type, n.Path, n.Permissions = device.Block, "/dev/vendorctl", "r" })
+	p.Nodes = append(p.Nodes, oneNode(func(*plan.Node) {}).Nodes...)
+	p.Mounts = []plan.Mount{{Type: "tmpfs", Source: "tmpfs", Target: "/tmp/data", Dir: true, Options: []string{"rw", "nosuid", "nodev", "strictatime", "mode=755", "size=64m"}}}
+	o := options()
+	o.Cgroup = "v2"
+	c := mustEmit(t, p, o)
+	for _, want := range []string{
+		"lxc.cgroup2.devices.allow = c 195:0 rw",
+		"lxc.cgroup2.devices.allow = b 195:0 r",
+		"lxc.mount.entry = tmpfs tmp/data tmpfs rw,nosuid,nodev,strictatime,mode=755,size=64m 0 0",
+	} {
+		if !slices.Contains(c.Lines, want) {
+			t.Errorf("no line %q in\n%s", want, c.Text())
+		}
+	}
+	if len(c.Hook.MountPoints) != 1 || !c.Hook.MountPoints[0].Dir || len(c.Notes) > 0 {
+		t.Errorf("mount points %v, notes %v", c.Hook.MountPoints, c.Notes)
 	}
 }
 

@@ -13,13 +13,14 @@ import (
 // negative control, naive.go, stands in for it.
 
 // mount adds one mount entry. source and target are absolute; the target is
-// written relative to the root, as liblxc ignores an absolute one.
-func (e *emitter) mount(source, target string, options []string) {
+// written relative to the root, as liblxc ignores an absolute one. fstype is
+// "none" for a bind mount.
+func (e *emitter) mount(source, target, fstype string, options []string) {
 	rel := strings.TrimPrefix(target, "/")
 	opts := strings.Join(options, ",")
-	value := strings.Join([]string{escape(source), escape(rel), "none", opts, "0", "0"}, " ")
+	value := strings.Join([]string{escape(source), escape(rel), fstype, opts, "0", "0"}, " ")
 	fields, err := readEntry(value)
-	want := [6]string{source, rel, "none", opts, "0", "0"}
+	want := [6]string{source, rel, fstype, opts, "0", "0"}
 	switch {
 	case err != nil:
 		e.refuse(ReasonLine, target, "%v", err)
@@ -55,6 +56,12 @@ func madeByLXC(at string) bool { return strings.HasPrefix(at, "/dev/") }
 // known reports whether a mount option may be written. liblxc finds words of its
 // own inside other words, so nothing else leaves here (A25).
 func known(option string) bool { return slices.Contains(options, option) }
+
+// knownTmpfs is known for what a tmpfs alone can have.
+func knownTmpfs(option string) bool {
+	return slices.Contains([]string{"strictatime", "relatime", "noatime"}, option) ||
+		strings.HasPrefix(option, "mode=") && plain(option[5:]) || strings.HasPrefix(option, "size=") && plain(option[5:])
+}
 
 var options = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
 

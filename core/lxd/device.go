@@ -18,6 +18,10 @@ import (
 // node writes one unix-char. LXD makes the node with what is given here; owner
 // and mode are therefore always given, also where they are the host's own.
 func (e *emitter) node(n plan.Node) {
+	if n.Type == device.Block {
+		e.refusals = append(e.refusals, refuse.New(ReasonDevice, n.Path, "is a block device: a disk is given to an instance as a disk").WithHint("Write unix-block by hand if it is none."))
+		return
+	}
 	d := Device{
 		"type": "unix-char", "path": n.Path, "mode": fmt.Sprintf("%04o", n.Mode.Perm()),
 		"uid": strconv.FormatUint(uint64(n.UID), 10), "gid": strconv.FormatUint(uint64(n.GID), 10),
@@ -80,6 +84,10 @@ func (e *emitter) unifiedOnly() bool {
 
 // mount writes one disk.
 func (e *emitter) mount(m plan.Mount) {
+	if m.Type != "" {
+		e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s: a disk of LXD is a path of the host", m.Type))
+		return
+	}
 	d := Device{"type": "disk", "source": e.opts.HostRoot + m.Source, "path": e.resolve(m.Target)}
 	var raw []string
 	for _, o := range m.Options {

@@ -68,6 +68,14 @@ type Config struct {
 	Notes  []plan.Note // what LXD cannot be told, or does in its own way
 }
 
+// ReasonDevice says why something of a plan is no device of LXD.
+const ReasonDevice refuse.Reason = "no-lxd-device"
+
+// Reasons lists those that package lxc has not.
+func Reasons() []refuse.Meaning {
+	return []refuse.Meaning{{Reason: ReasonDevice, Meaning: "A block device or a tmpfs has no device type of LXD."}}
+}
+
 // Emit writes p for LXD. It returns every refusal at once, joined, and never a
 // part of a configuration. p is not changed.
 func Emit(p plan.Plan, opts Options) (Config, error) {

@@ -93,6 +93,11 @@ func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
 // known are the options that may be written.
 var known = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
 
+// tmpfsOption reports whether a tmpfs alone may have the option.
+func tmpfsOption(o string) bool {
+	return slices.Contains([]string{"strictatime", "relatime", "noatime"}, o) || strings.HasPrefix(o, "mode=") || strings.HasPrefix(o, "size=")
+}
+
 // mounts writes the mounts, and which mount points the hook makes.
 func (e *emitter) mounts(list []plan.Mount) {
 	type placed struct {
@@ -106,7 +111,7 @@ func (e *emitter) mounts(list []plan.Mount) {
 			continue
 		}
 		for _, o := range m.Options {
-			if !slices.Contains(known, o) {
+			if !slices.Contains(known, o) && (m.Type != "tmpfs" || !tmpfsOption(o)) {
 				e.refuse(ReasonEdit, m.Target, "mount option %q is none that a plan may have", o)
 			}
 		}
@@ -127,6 +132,10 @@ func (e *emitter) mounts(list []plan.Mount) {
 			dirs = append(dirs, m.real)
 		}
 		options := slices.Clone(m.Options)
+		if m.Type == "tmpfs" {
+			e.edits.Mounts = append(e.edits.Mounts, rspec.Mount{Destination: m.real, Type: m.Type, Source: m.Source, Options: options})
+			continue
+		}
 		if !slices.Contains(options, "bind") {
 			options = append(options, "bind")
 		}

@@ -50,13 +50,14 @@ type Node struct {
 	Owners      Owners      `json:"owners"`
 }
 
-// A Mount is a bind mount of a host path. Dir says whether source and target
-// are directories; otherwise both are files (or sockets).
+// A Mount is a bind mount of a host path, or a new tmpfs. Dir says whether source
+// and target are directories; otherwise both are files (or sockets).
 type Mount struct {
+	Type    string   `json:"type,omitempty"` // "tmpfs", whose Source is that word; empty: a bind mount
 	Source  string   `json:"source"`
 	Target  string   `json:"target"`
 	Dir     bool     `json:"dir,omitempty"`
-	Options []string `json:"options"` // of the closed list in package translate, without duplicates, in order
+	Options []string `json:"options"` // of the closed list in package translate, without duplicates, in order; of a tmpfs its size and mode too
 	Owners  Owners   `json:"owners"`
 }
 

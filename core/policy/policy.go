@@ -16,21 +16,29 @@ import (
 	"strings"
 )
 
-// A Policy widens the table of defaults. It says nothing that narrows it.
+// A Policy widens the table of defaults. It says nothing that narrows it. The
+// keys are those of the file that an administrator writes; see package
+// policyfile.
 type Policy struct {
 	// Drivers are more names of /proc/devices (or /proc/misc, for major 10)
 	// whose character devices a container may get, exactly as printed there.
 	Drivers []string `json:"drivers,omitempty" yaml:"drivers,omitempty"`
+	// BlockDrivers are names of /proc/devices whose block devices a container
+	// may get. The table has none.
+	BlockDrivers []string `json:"block-drivers,omitempty" yaml:"block-drivers,omitempty"`
 	// Sources are more host paths that may be mounted, each with all below it.
 	Sources []string `json:"sources,omitempty" yaml:"sources,omitempty"`
 	// Writable are more host paths that may be mounted for writing, each with
 	// all below it. They need not be in Sources too.
 	Writable []string `json:"writable,omitempty" yaml:"writable,omitempty"`
+	// Tmpfs are container paths where a tmpfs may be mounted, each with all below
+	// it. The table has none, and its targets stay forbidden.
+	Tmpfs []string `json:"tmpfs,omitempty" yaml:"tmpfs,omitempty"`
 	// Environment is more names of environment variables.
 	Environment []string `json:"environment,omitempty" yaml:"environment,omitempty"`
 	// LeaveOut are hook kinds, or names of hook programs, that may be left out
 	// with a note, where the table does not know them.
-	LeaveOut []string `json:"leaveOut,omitempty" yaml:"leaveOut,omitempty"`
+	LeaveOut []string `json:"leave-out,omitempty" yaml:"leave-out,omitempty"`
 }
 
 // A FieldError says which entry of a Policy is wrong, and why.
@@ -51,38 +59,65 @@ func (p Policy) Validate() error {
 			}
 		}
 	}
-	each("drivers", p.Drivers, nameProblem)
-	each("sources", p.Sources, pathProblem)
-	each("writable", p.Writable, pathProblem)
+	driver := func(s string) string {
+		if why := nameProblem(s); why != "" {
+			return why
+		}
+		return denied(driverDeny, s, func(r Rule) bool { return r.Match == s })
+	}
+	source := func(s string) string {
+		if why := pathProblem(s); why != "" {
+			return why
+		}
+		return denied(sourceDeny, s, func(r Rule) bool { return below(s, r.Match) || below(r.Match, s) })
+	}
+	each("drivers", p.Drivers, driver)
+	each("block-drivers", p.BlockDrivers, driver)
+	each("sources", p.Sources, source)
+	each("writable", p.Writable, source)
+	each("tmpfs", p.Tmpfs, func(s string) string {
+		if why := pathProblem(s); why != "" {
+			return why
+		}
+		if r, bad := p.Target(s); bad && !r.Only {
+			return fmt.Sprintf("%q cannot be allowed: %s (rule %q)", s, r.Why, r.Name())
+		}
+		return ""
+	})
 	each("environment", p.Environment, func(s string) string {
 		if why := nameProblem(s); why != "" {
 			return why
 		}
-		if r, bad := envDenied(s); bad {
-			return fmt.Sprintf("%q cannot be allowed: %s", s, r.Why)
-		}
-		return ""
+		return denied(envDeny, s, func(r Rule) bool { return r.matches(s) })
 	})
-	each("leaveOut", p.LeaveOut, nameProblem)
+	each("leave-out", p.LeaveOut, nameProblem)
 	return errors.Join(errs...)
+}
+
+// denied says which rule keeps an entry from being allowed; empty: none.
+func denied(rules []Rule, s string, hit func(Rule) bool) string {
+	if i := slices.IndexFunc(rules, hit); i >= 0 {
+		return fmt.Sprintf("%q cannot be allowed: %s (rule %q)", s, rules[i].Why, rules[i].Name())
+	}
+	return ""
 }
 
 func nameProblem(s string) string {
 	if s == "" {
 		return "is empty"
 	}
-	if strings.ContainsAny(s, "*?[]= \t\r\n\x00") {
-		return fmt.Sprintf("%q is not a plain name; patterns are not read here", s)
+	if strings.ContainsAny(s, "*?[]=") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Sprintf("%+q is not a plain name; patterns are not read here", s)
 	}
 	return ""
 }
 
 func pathProblem(s string) string {
 	switch {
-	case !path.IsAbs(s) || path.Clean(s) != s:
-		return fmt.Sprintf("%q is not an absolute, clean path", s)
+	case !path.IsAbs(s) || path.Clean(s) != s || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return fmt.Sprintf("%+q is not an absolute, clean path", s)
 	case s == "/":
-		return "the whole host cannot be allowed"
+		return "the whole file system cannot be allowed"
 	}
 	return ""
 }
@@ -106,7 +141,7 @@ func below(p, dir string) bool {
 // display and video drivers belong to the GPU.
 func (p Policy) Driver(name string, tegra bool) (Rule, bool) {
 	if slices.Contains(p.Drivers, name) {
-		return Rule{Kind: KindDriver, Match: name, Why: "widened on this host"}, true
+		return Rule{Kind: KindDriver, Match: name, Why: widened}, true
 	}
 	for _, r := range drivers {
 		if r.Tegra && !tegra {
@@ -122,11 +157,31 @@ func (p Policy) Driver(name string, tegra bool) (Rule, bool) {
 // Misc is Driver for devices of major 10, by their name in /proc/misc.
 func (p Policy) Misc(name string, tegra bool) (Rule, bool) {
 	if slices.Contains(p.Drivers, name) {
-		return Rule{Kind: KindMisc, Match: name, Why: "widened on this host"}, true
+		return Rule{Kind: KindMisc, Match: name, Why: widened}, true
 	}
 	for _, r := range misc {
 		if r.Match == name && (tegra || !r.Tegra) {
 			return r, true
+		}
+	}
+	return Rule{}, false
+}
+
+// Block returns the rule that allows block devices of a driver, by its name in
+// /proc/devices. Only a policy does.
+func (p Policy) Block(name string) (Rule, bool) {
+	if slices.Contains(p.BlockDrivers, name) {
+		return Rule{Kind: KindBlock, Match: name, Why: widened}, true
+	}
+	return Rule{}, false
+}
+
+// Tmp returns the rule that allows a tmpfs at a container path. Only a policy
+// does.
+func (p Policy) Tmp(at string) (Rule, bool) {
+	for _, dir := range p.Tmpfs {
+		if below(at, dir) {
+			return Rule{Kind: KindTmpfs, Match: dir, Why: widened}, true
 		}
 	}
 	return Rule{}, false
@@ -137,12 +192,12 @@ func (p Policy) Misc(name string, tegra bool) (Rule, bool) {
 func (p Policy) Source(at string) (r Rule, write, ok bool) {
 	for _, dir := range p.Writable {
 		if below(at, dir) {
-			return Rule{Kind: KindSource, Match: dir, Write: true, Why: "widened on this host"}, true, true
+			return Rule{Kind: KindSource, Match: dir, Write: true, Why: widened}, true, true
 		}
 	}
 	for _, dir := range p.Sources {
 		if below(at, dir) {
-			return Rule{Kind: KindSource, Match: dir, Why: "widened on this host"}, false, true
+			return Rule{Kind: KindSource, Match: dir, Why: widened}, false, true
 		}
 	}
 	for _, r := range sources {
@@ -184,7 +239,7 @@ func (p Policy) Env(name string) (r Rule, ok bool) {
 		return r, false
 	}
 	if slices.Contains(p.Environment, name) {
-		return Rule{Kind: KindEnv, Match: name, Why: "widened on this host"}, true
+		return Rule{Kind: KindEnv, Match: name, Why: widened}, true
 	}
 	for _, r := range envAllow {
 		if r.matches(name) {
@@ -221,7 +276,7 @@ func (p Policy) Hook(kind string) (Rule, bool) {
 		}
 	}
 	if slices.Contains(p.LeaveOut, kind) {
-		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: LeftOutByPolicy, Why: "the policy of this host leaves it out"}, true
+		return Rule{Kind: KindHook, Match: kind, Hook: LeftOut, Reason: LeftOutByPolicy, Why: widened}, true
 	}
 	return Rule{}, false
 }

@@ -108,7 +108,14 @@ func TestValidate(t *testing.T) {
 		{"a pattern", "drivers[1]", policy.Policy{Drivers: []string{"vfio", "*"}}},
 		{"the whole host", "sources[0]", policy.Policy{Sources: []string{"/"}}},
 		{"a relative path", "writable[0]", policy.Policy{Writable: []string{"x"}}},
-		{"an empty hook kind", "leaveOut[0]", policy.Policy{LeaveOut: []string{""}}},
+		{"A29 memory of the host", "drivers[0]", policy.Policy{Drivers: []string{"mem"}}},
+		{"A29 memory of the host, as a block driver", "block-drivers[0]", policy.Policy{BlockDrivers: []string{"mem"}}},
+		{"A31 what holds a manager's socket", "sources[0]", policy.Policy{Sources: []string{"/run"}}},
+		{"A31 below a forbidden path", "writable[1]", policy.Policy{Writable: []string{"/srv", "/root/.ssh"}}},
+		{"A20 links of procfs", "sources[0]", policy.Policy{Sources: []string{"/proc/1/root/srv"}}},
+		{"A23 a line break", "sources[0]", policy.Policy{Sources: []string{"/srv\n/x"}}},
+		{"A31 a tmpfs over accounts", "tmpfs[0]", policy.Policy{Tmpfs: []string{"/etc/passwd"}}},
+		{"an empty hook kind", "leave-out[0]", policy.Policy{LeaveOut: []string{""}}},
 	} {
 		fe, ok := errors.AsType[*policy.FieldError](tc.p.Validate())
 		if !ok || fe.Field != tc.field {
@@ -139,5 +146,47 @@ func TestTableIsWhole(t *testing.T) {
 			t.Errorf("rule %q is there twice", r.Name())
 		}
 		seen[r.Name()] = true
+	}
+}
+
+func TestLineA29A31(t *testing.T) {
+	for _, tc := range []struct{ key, name, want string }{
+		{"drivers", "vfio", "drivers: [vfio]"},
+		{"block-drivers", "sd", "block-drivers: [sd]"},
+		{"drivers", "mem", ""},
+		{"sources", "/srv/a b", `sources: ["/srv/a b"]`},
+		{"sources", "/etc", ""},
+		{"environment", "LD_PRELOAD", ""},
+		{"environment", "FOO", "environment: [FOO]"},
+		{"tmpfs", "/tmp/data", "tmpfs: [/tmp/data]"},
+		{"tmpfs", "/proc", ""},
+		{"leave-out", "vendor-hook", "leave-out: [vendor-hook]"},
+	} {
+		if got := policy.Line(tc.key, tc.name); got != tc.want {
+			t.Errorf("Line(%s, %q) = %q, want %q", tc.key, tc.name, got, tc.want)
+		}
+	}
+}
+
+// What no policy allows, none of the table's own rules allows either.
+func TestTheDefaultsAreNotForbidden(t *testing.T) {
+	for _, r := range policy.Table() {
+		if r.Kind == policy.KindSource && policy.Line("sources", r.Match) == "" {
+			t.Errorf("%s cannot be allowed by a policy", r.Name())
+		}
+	}
+}
+
+func TestInForce(t *testing.T) {
+	p := policy.Policy{Drivers: []string{"vfio"}, Writable: []string{"/srv"}, Tmpfs: []string{"/tmp/x"}, LeaveOut: []string{"h"}}
+	rules := p.InForce()
+	if len(rules) != len(policy.Table())+4 || rules[0].Name() != "driver vfio" || !rules[1].Write || rules[2].Name() != "tmpfs /tmp/x" || rules[3].Hook != policy.LeftOut {
+		t.Errorf("the rules begin with %+v", rules[:4])
+	}
+	if _, ok := p.Tmp("/tmp/xy"); ok {
+		t.Error("a tmpfs path is compared by letters, not by components")
+	}
+	if _, ok := (policy.Policy{}).Block("sd"); ok {
+		t.Error("the table allows a block device")
 	}
 }

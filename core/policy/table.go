@@ -10,15 +10,19 @@ type Kind string
 
 // The kinds of rule, in the order of Table.
 const (
-	KindDriver  Kind = "driver"   // allows: a name of /proc/devices
-	KindMisc    Kind = "misc"     // allows: a name of /proc/misc
-	KindDevName Kind = "dev-name" // forbids: a name directly below the container's /dev
-	KindSource  Kind = "source"   // allows: a host path and what is below it
-	KindTarget  Kind = "target"   // forbids: a container path, what is below it, and what holds it
-	KindOption  Kind = "option"   // allows: a mount option
-	KindEnv     Kind = "env"      // allows: an environment variable
-	KindEnvDeny Kind = "env-deny" // forbids: an environment variable, whatever else allows it
-	KindHook    Kind = "hook"     // says what becomes of a hook
+	KindDriver     Kind = "driver"       // allows: a name of /proc/devices, of character devices
+	KindMisc       Kind = "misc"         // allows: a name of /proc/misc
+	KindBlock      Kind = "block-driver" // allows: a name of /proc/devices, of block devices
+	KindDriverDeny Kind = "driver-deny"  // forbids: a driver's name, whatever else allows it
+	KindDevName    Kind = "dev-name"     // forbids: a name directly below the container's /dev
+	KindSource     Kind = "source"       // allows: a host path and what is below it
+	KindSourceDeny Kind = "source-deny"  // forbids: a host path in a policy, what is below it, and what holds it
+	KindTarget     Kind = "target"       // forbids: a container path, what is below it, and what holds it
+	KindTmpfs      Kind = "tmpfs"        // allows: a container path and what is below it, for a tmpfs
+	KindOption     Kind = "option"       // allows: a mount option
+	KindEnv        Kind = "env"          // allows: an environment variable
+	KindEnvDeny    Kind = "env-deny"     // forbids: an environment variable, whatever else allows it
+	KindHook       Kind = "hook"         // says what becomes of a hook
 )
 
 // A Treatment is what becomes of a hook kind.
@@ -51,8 +55,11 @@ func (r Rule) Name() string { return string(r.Kind) + " " + r.Match }
 
 // Table returns every rule of the defaults, by kind, for people and for tests.
 func Table() []Rule {
-	return slices.Concat(drivers, misc, devNames, sources, targets, options, envAllow, envDeny, hooks)
+	return slices.Concat(drivers, misc, driverDeny, devNames, sources, sourceDeny, targets, options, envAllow, envDeny, hooks)
 }
+
+// widened is why a rule of a policy allows something.
+const widened = "widened on this host"
 
 // The table. These variables are never written to.
 var (
@@ -92,6 +99,9 @@ nvmap        | tegra: buffer memory
 nvsciipc     | tegra: NvSciIpc
 host1x-fence | tegra: host1x fences
 nvhost-ctrl  | tegra: host1x`)
+
+	driverDeny = list(KindDriverDeny, `
+mem | memory and ports of the host`)
 
 	devNames = list(KindDevName, `
 null    | every container has its own
@@ -163,6 +173,38 @@ incus   | directory of the container manager
 /run/nvidia-persistenced  | itself write | socket of nvidia-persistenced
 /run/nvidia-fabricmanager | itself write | socket of the fabric manager
 /tmp/nvidia-mps           | itself write | pipes of the multi-process service`)
+
+	// What gives the host away: nothing that a GPU needs lies there.
+	sourceDeny = list(KindSourceDeny, `
+/boot                 | kernels
+/dev/mem              | memory of the host
+/dev/disk             | disks
+/etc/shadow           | accounts
+/etc/gshadow          | accounts
+/etc/sudoers          | accounts
+/etc/ssh              | remote access
+/proc/1               | processes of the host
+/proc/kcore           | memory of the host
+/proc/sys             | kernel settings
+/proc/sysrq-trigger   | kernel settings
+/root                 | a person's files
+/run/containerd       | a container manager's socket
+/run/crio             | a container manager's socket
+/run/dbus             | message bus
+/run/docker.sock      | a container manager's socket
+/run/incus            | a container manager's socket
+/run/lxc              | a container manager's state
+/run/podman           | a container manager's socket
+/run/snapd.socket     | a package manager's socket
+/run/systemd          | init
+/sys/fs/cgroup        | limits of every container
+/sys/kernel           | kernel settings
+/var/lib/containerd   | a container manager's state
+/var/lib/docker       | a container manager's state
+/var/lib/incus        | a container manager's state
+/var/lib/lxc          | a container manager's state
+/var/lib/lxd          | a container manager's state
+/var/snap/lxd         | a container manager's state`)
 
 	targets = targetRules(`
 /proc                 | kernel interfaces

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,8 +24,8 @@ func (l *look) drivers() error {
 		l.procs = fmt.Errorf("read /proc/devices: %w", err)
 		return l.procs
 	}
-	if l.majors, err = charMajors(string(data)); err != nil {
-		l.majors, l.procs = nil, err
+	if l.majors, l.blocks, err = majors(string(data)); err != nil {
+		l.majors, l.blocks, l.procs = nil, nil, err
 		return err
 	}
 	// A kernel without misc devices has no such file; then major 10 has no names.
@@ -34,28 +35,28 @@ func (l *look) drivers() error {
 	return nil
 }
 
-// charMajors reads the character devices of /proc/devices: one "major name" a
-// line; a major may be there several times under different names.
-func charMajors(text string) (map[uint32][]string, error) {
-	majors := map[uint32][]string{}
-	char := false
+// majors reads /proc/devices: one "major name" a line, character devices first,
+// then block devices; a major may be there several times under different names.
+func majors(text string) (chars, blocks map[uint32][]string, err error) {
+	chars, blocks = map[uint32][]string{}, map[uint32][]string{}
+	var section map[uint32][]string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		switch {
 		case line == "Character devices:":
-			char = true
+			section = chars
 		case line == "Block devices:":
-			char = false
-		case char && line != "":
+			section = blocks
+		case section != nil && line != "":
 			number, name, ok := strings.Cut(line, " ")
 			major, err := strconv.ParseUint(number, 10, 32)
 			if !ok || err != nil || major > device.MaxMajor {
-				return nil, fmt.Errorf("/proc/devices: line %s is not a major and a name", quote(line))
+				return nil, nil, fmt.Errorf("/proc/devices: line %s is not a major and a name", quote(line))
 			}
-			majors[uint32(major)] = append(majors[uint32(major)], strings.TrimSpace(name))
+			section[uint32(major)] = append(section[uint32(major)], strings.TrimSpace(name))
 		}
 	}
-	return majors, nil
+	return chars, blocks, nil
 }
 
 // miscMinors reads /proc/misc: one "minor name" a line. Other lines are skipped.
@@ -76,12 +77,16 @@ var nullCopy = device.Num{Major: 1, Minor: 3}
 
 // allowed reports whether the policy gives containers the device n, and by
 // which names the host knows it.
-func (l *look) allowed(pol policy.Policy, n device.Num) (names []string, ok bool, err error) {
-	if n == nullCopy {
+func (l *look) allowed(pol policy.Policy, t device.Type, n device.Num) (names []string, ok bool, err error) {
+	if t == device.Char && n == nullCopy {
 		return []string{"null"}, true, nil
 	}
 	if err := l.drivers(); err != nil {
 		return nil, false, err
+	}
+	if t == device.Block {
+		names = l.blocks[n.Major]
+		return names, slices.ContainsFunc(names, func(name string) bool { _, ok := pol.Block(name); return ok }), nil
 	}
 	if n.Major == miscMajor {
 		name := l.misc[n.Minor]

@@ -47,10 +47,10 @@ func (p *part) environment(list []string) {
 
 func (p *part) refuseName(edit, name string, r policy.Rule) {
 	if r.Match != "" {
-		p.refuse(edit, ReasonEnvBad, "", "variable %s must not be set by a device: %s (rule %q)", name, r.Why, r.Name())
+		p.refuse(edit, ReasonEnvBad, policy.NoLine, "variable %s must not be set by a device: %s (rule %q)", name, r.Why, r.Name())
 		return
 	}
-	p.refuse(edit, ReasonEnvBad, "An administrator can allow the variable in the host's policy (environment).",
+	p.refuse(edit, ReasonEnvBad, policy.Hint("environment", name),
 		"variable %s is not one that a device may set (rules \"env\")", name)
 }
 

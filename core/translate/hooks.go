@@ -15,7 +15,10 @@ import (
 	"gpurig/core/refuse"
 )
 
-const hintHooks = "Generate the Spec without this hook (nvidia-ctk cdi generate --disable-hook), or let an administrator name it in the host's policy (leaveOut)."
+// hintHook says how a Spec gets along without a hook. name is its kind or program.
+func hintHook(name string) string {
+	return "Generate the Spec without this hook (nvidia-ctk cdi generate --disable-hook). " + policy.Hint("leave-out", name)
+}
 
 // hooks reads the hooks, and puts their work into the plan.
 func (p *part) hooks(list []*specs.Hook) {
@@ -43,12 +46,12 @@ func (p *part) hook(edit string, h *specs.Hook) {
 	}
 	kind, rest, why := hookKind(h.Path, h.Args)
 	if why != "" {
-		p.refuse(edit, ReasonHook, hintHooks, "%s", why)
+		p.refuse(edit, ReasonHook, hintHook(path.Base(h.Path)), "%s (rules %q)", why, policy.KindHook)
 		return
 	}
 	rule, ok := p.opts.Policy.Hook(kind)
 	if !ok {
-		p.refuse(edit, ReasonHook, hintHooks, "hook %s is not known", quote(kind))
+		p.refuse(edit, ReasonHook, hintHook(kind), "hook %s is not known (rules %q)", quote(kind), policy.KindHook)
 		return
 	}
 	if stage := stageOf(kind); h.HookName != stage {

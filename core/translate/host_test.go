@@ -37,7 +37,7 @@ func newHost(t testing.TB) *tree.Tree {
 	do(h.Mkdir("/run", 0o755))
 	do(h.Mkdir("/var", 0o755))
 	do(h.Symlink("/var/run", "/run"))
-	file("/proc/devices", "Character devices:\n  1 mem\n 10 misc\n 29 fb\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n226 drm\n508 nvidia-uvm\n511 nvidia-caps\n\nBlock devices:\n  8 sd\n")
+	file("/proc/devices", "Character devices:\n  1 mem\n 10 misc\n 29 fb\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n226 drm\n508 nvidia-uvm\n511 nvidia-caps\n\nBlock devices:\n  7 loop\n  8 sd\n")
 	file("/proc/misc", "232 kvm\n 60 nvmap\n")
 	node("/dev/nvidia0", 195, 0, 0o666, 0)
 	node("/dev/nvidia1", 195, 1, 0o666, 0)

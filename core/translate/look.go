@@ -20,7 +20,8 @@ type look struct {
 	mounts []string          // mount points of the host
 	asked  bool              // whether mounts was read
 	tegra  *bool
-	majors map[uint32][]string
+	majors map[uint32][]string // of character devices
+	blocks map[uint32][]string // of block devices
 	misc   map[uint32]string
 	procs  error // why majors is not there
 }

@@ -9,6 +9,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/plan"
+	"gpurig/core/policy"
 )
 
 // bindMounts puts the mounts into the plan.
@@ -24,6 +25,10 @@ func (p *part) bindMounts(list []*specs.Mount) {
 }
 
 func (p *part) bindMount(edit string, m *specs.Mount) {
+	if m.Type == "tmpfs" {
+		p.tmpfs(edit, m)
+		return
+	}
 	opts, ok := p.mountOptions(edit, m)
 	if !p.mountPaths(edit, m) || !ok {
 		return
@@ -74,13 +79,13 @@ func (p *part) targetAllowed(edit, at string) bool {
 	if name, ok := strings.CutPrefix(at, "/dev/"); ok {
 		first, _, _ := strings.Cut(name, "/")
 		if r, reserved := p.opts.Policy.DevName(first); reserved {
-			p.refuse(edit, ReasonTargetBad, "", "container path %s is reserved: %s (rule %q)", quote(at), r.Why, r.Name())
+			p.refuse(edit, ReasonTargetBad, policy.NoLine, "container path %s is reserved: %s (rule %q)", quote(at), r.Why, r.Name())
 			return false
 		}
 	}
 	for _, t := range slices.Compact([]string{at, p.look.container(at)}) {
 		if r, denied := p.opts.Policy.Target(t); denied {
-			p.refuse(edit, ReasonTargetBad, "", "container path %s must not be replaced: %s (rule %q)", quote(at), r.Why, r.Name())
+			p.refuse(edit, ReasonTargetBad, policy.NoLine, "container path %s must not be replaced: %s (rule %q)", quote(at), r.Why, r.Name())
 			return false
 		}
 	}
@@ -91,7 +96,7 @@ func (p *part) targetAllowed(edit, at string) bool {
 func (p *part) sourceAllowed(edit string, m *specs.Mount, f found, o *mountOpts) bool {
 	r, write, ok := p.opts.Policy.Source(f.inner)
 	if !ok {
-		p.refuse(edit, ReasonSourceBad, "An administrator can allow the path in the host's policy (sources).",
+		p.refuse(edit, ReasonSourceBad, policy.Hint("sources", f.inner),
 			"host path %s%s is not one that containers are given (rules \"source\")", quote(m.HostPath), leads(m, f))
 		return false
 	}
@@ -135,7 +140,7 @@ func (p *part) writable(edit string, m *specs.Mount, f found, write bool, rule s
 	switch {
 	case o.ro || write || socket:
 	case o.rw && f.inner != "/dev/dri/by-path":
-		p.refuse(edit, ReasonSourceRW, "Write ro, or let an administrator allow the path in the host's policy (writable).",
+		p.refuse(edit, ReasonSourceRW, "Write ro. "+policy.Hint("writable", f.inner),
 			"host path %s%s is not one that containers may write to (rule %q)", quote(m.HostPath), leads(m, f), rule)
 		return false
 	default:
@@ -172,7 +177,7 @@ func (p *part) addMount(edit string, m plan.Mount) {
 	switch {
 	case e == nil:
 		p.mounts[m.Target] = &entry[plan.Mount]{m, p.at(edit)}
-	case e.v.Source != m.Source:
+	case e.v.Source != m.Source || e.v.Type != m.Type:
 		p.refuse(edit, ReasonConflict, "", "container path %s: %s here, %s elsewhere (%s)", quote(m.Target), quote(m.Source), quote(e.v.Source), e.from)
 	case !slices.Equal(e.v.Options, m.Options):
 		p.refuse(edit, ReasonConflict, "", "container path %s: options %v here, %v elsewhere (%s)", quote(m.Target), m.Options, e.v.Options, e.from)

@@ -10,7 +10,9 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/core/plan"
+	"gpurig/core/policy"
 )
 
 const hintRegenerate = "Generate the Spec again on the host as it is now."
@@ -48,19 +50,19 @@ func (p *part) node(edit string, n *specs.DeviceNode) (node plan.Node, m, ok boo
 		return plan.Node{}, false, false
 	}
 	permissions, m := p.permissions(edit, n.Permissions)
-	if n.Type != "" && n.Type != "c" && n.Type != "u" {
-		p.refuse(edit, ReasonNodeType, "", "type %s: only character devices (c, u) are given to containers", quote(n.Type))
+	if n.Type != "" && n.Type != "c" && n.Type != "u" && n.Type != "b" {
+		p.refuse(edit, ReasonNodeType, "", "type %s: only devices (c, u, b) are given to containers", quote(n.Type))
 	}
 	if n.FileMode != nil && *n.FileMode&^0o777 != 0 {
 		p.refuse(edit, ReasonNodeMode, "Write the mode's permission bits only; in JSON that is a decimal number, 438 for 0666.",
 			"file mode %#o has more than permission bits, which are at most 0777", uint32(*n.FileMode))
 	}
 	f := p.look.at(source)
-	if !p.hostNode(edit, source, f) || !p.number(edit, source, n, f.info.Num) || !p.driver(edit, source, f.info.Num) {
+	if !p.hostNode(edit, source, n.Type, f) || !p.number(edit, source, n, f.info.Num) || !p.driver(edit, source, f.info) {
 		return plan.Node{}, false, false
 	}
 	node = plan.Node{
-		Path: n.Path, Source: f.source, Type: device.Char, Num: f.info.Num,
+		Path: n.Path, Source: f.source, Type: f.info.DeviceType(), Num: f.info.Num,
 		Permissions: permissions, Owners: p.owners,
 	}
 	if len(p.refusals) > before || !p.owner(edit, &node, n, f) {
@@ -85,7 +87,7 @@ func (p *part) nodePath(edit, at string) bool {
 	}
 	first, _, _ := strings.Cut(name, "/")
 	if r, reserved := p.opts.Policy.DevName(first); reserved {
-		p.refuse(edit, ReasonNodePath, "", "path %s is reserved: %s (rule %q)", quote(at), r.Why, r.Name())
+		p.refuse(edit, ReasonNodePath, policy.NoLine, "path %s is reserved: %s (rule %q)", quote(at), r.Why, r.Name())
 		return false
 	}
 	return true
@@ -102,8 +104,9 @@ func (p *part) nodeSource(edit, source string) bool {
 	return true
 }
 
-// hostNode checks what the host has at source (B26).
-func (p *part) hostNode(edit, source string, f found) bool {
+// hostNode checks what the host has at source, and that it is what the Spec says
+// (B26). want is the Spec's type; empty: as on the host.
+func (p *part) hostNode(edit, source, want string, f found) bool {
 	switch {
 	case f.gone():
 		p.refuse(edit, ReasonNodeGone,
@@ -114,8 +117,10 @@ func (p *part) hostNode(edit, source string, f found) bool {
 	case f.link && f.info.Num != nullCopy:
 		p.refuse(edit, ReasonNodeType, "Name the device node itself.",
 			"%s is a link to %s (%s), not a device node", source, f.source, describe(f))
-	case f.info.Mode&fs.ModeCharDevice == 0:
-		p.refuse(edit, ReasonNodeType, "", "%s is %s, not a character device", source, describe(f))
+	case !f.info.IsDevice():
+		p.refuse(edit, ReasonNodeType, "", "%s is %s, not a device", source, describe(f))
+	case want != "" && (want == "b") != (f.info.DeviceType() == device.Block):
+		p.refuse(edit, ReasonNodeType, hintRegenerate, "%s is %s, and of type %s in the Spec", source, describe(f), quote(want))
 	default:
 		return true
 	}
@@ -161,17 +166,22 @@ func (p *part) number(edit, source string, n *specs.DeviceNode, is device.Num) b
 }
 
 // driver checks that the device belongs to a driver that containers get (A29).
-func (p *part) driver(edit, source string, n device.Num) bool {
-	names, ok, err := p.look.allowed(p.opts.Policy, n)
+func (p *part) driver(edit, source string, i host.Info) bool {
+	n, block := i.Num, i.DeviceType() == device.Block
+	names, ok, err := p.look.allowed(p.opts.Policy, i.DeviceType(), n)
+	key, rules, reason, what := "drivers", policy.KindDriver, ReasonDriver, ""
+	if block {
+		key, rules, reason, what = "block-drivers", policy.KindBlock, ReasonNodeType, "block device "
+	}
 	switch {
 	case err != nil:
 		p.refuse(edit, ReasonDriverTab, "", "cannot tell which driver %s (%s) belongs to: %v", source, n, err)
 	case !ok && len(names) == 0:
-		p.refuse(edit, ReasonDriver, "Load the driver and generate the Spec again.",
-			"%s is %s, and no driver of the host has registered that number", source, n)
+		p.refuse(edit, reason, "Load the driver and generate the Spec again.",
+			"%s is %s%s, and no driver of the host has registered that number", source, what, n)
 	case !ok:
-		p.refuse(edit, ReasonDriver, "An administrator can allow the driver by name in the host's policy (drivers).",
-			"%s is %s of driver %s, which containers do not get (rules \"driver\")", source, n, quote(strings.Join(names, ", ")))
+		p.refuse(edit, reason, policy.Hint(key, names[0]),
+			"%s is %s%s of driver %s, which containers do not get (rules %q)", source, what, n, quote(strings.Join(names, ", ")), rules)
 	default:
 		return true
 	}
@@ -216,7 +226,7 @@ func (p *part) addNode(edit string, n plan.Node) {
 // nodeDiffers says how two nodes of one path differ; empty: not at all.
 func nodeDiffers(a, b plan.Node) string {
 	switch {
-	case a.Source != b.Source || a.Num != b.Num:
+	case a.Source != b.Source || a.Num != b.Num || a.Type != b.Type:
 		return fmt.Sprintf("%s (%s) here, %s (%s) elsewhere", b.Source, b.Num, a.Source, a.Num)
 	case a.Mode != b.Mode:
 		return fmt.Sprintf("mode %#o here, %#o elsewhere", b.Mode, a.Mode)

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"gpurig/core/policy"
 )
 
 // mountOpts are the options of a mount, read.
@@ -48,7 +50,7 @@ func (p *part) mountOptions(edit string, m *specs.Mount) (mountOpts, bool) {
 	before := len(p.refusals)
 	bind := slices.Contains(m.Options, "bind") || slices.Contains(m.Options, "rbind")
 	if m.Type != "" && m.Type != "bind" && (m.Type != "none" || !bind) {
-		p.refuse(edit, ReasonMountType, "", "type %s: only bind mounts are made", quote(m.Type))
+		p.refuse(edit, ReasonMountType, "", "type %s: only bind mounts and tmpfs are made", quote(m.Type))
 	}
 	if len(m.Options) > maxOptions {
 		p.refuse(edit, ReasonMountOpt, "", "%d options, at most %d are read", len(m.Options), maxOptions)
@@ -56,7 +58,7 @@ func (p *part) mountOptions(edit string, m *specs.Mount) (mountOpts, bool) {
 	}
 	for _, o := range m.Options {
 		if !p.known(o) {
-			p.refuse(edit, ReasonMountOpt, "", "option %s is not one of the list (rules \"option\")", quote(o))
+			p.refuse(edit, ReasonMountOpt, policy.NoLine, "option %s is not one of the list (rules \"option\")", quote(o))
 		}
 	}
 	for _, group := range contradictions {

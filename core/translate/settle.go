@@ -216,6 +216,10 @@ func (w *work) settleNested() {
 		if m == nil {
 			return
 		}
+		if m.v.Type != "" {
+			w.refuseAt(from, ReasonNoPoint, "%s lies inside %s, where an empty %s is mounted (%s)", quote(at), quote(m.v.Target), m.v.Type, m.from)
+			return
+		}
 		if f := w.look.at(source); f.err != nil || f.link || f.info.Mode.IsDir() != dir {
 			w.refuseAt(from, ReasonNoPoint, "%s lies inside %s, where %s is mounted (%s), and there is nothing of its kind at %s",
 				quote(at), quote(m.v.Target), quote(m.v.Source), m.from, quote(source))
@@ -233,7 +237,7 @@ func (w *work) settleNested() {
 		if m == nil {
 			continue
 		}
-		if f := w.look.at(source); f.link {
+		if f := w.look.at(source); f.link && m.v.Type == "" {
 			w.notes = append(w.notes, plan.Note{
 				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: NoteOverMount,
 				Detail: fmt.Sprintf("%s is mounted at %s and has the link already", m.v.Source, m.v.Target),

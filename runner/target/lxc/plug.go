@@ -48,6 +48,9 @@ func (c *Container) change(ctx context.Context, verb string, h target.Host, p pl
 func (c *Container) carryOut(ctx context.Context, e emission) error {
 	was, links := c.conf, c.file.Links
 	gone, added := liblxc.Changes(was.Mounts, e.conf.Mounts)
+	if slices.ContainsFunc(added, func(m liblxc.Entry) bool { return m.Type == "tmpfs" }) {
+		return &target.CannotError{Target: "lxc", Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
+	}
 	if err := c.world.MakeNodes(e.make); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}

@@ -88,7 +88,7 @@ func (d *digest) plan(p plan.Plan) {
 	}
 	d.number(uint64(len(p.Mounts)))
 	for _, m := range p.Mounts {
-		d.text(m.Source, m.Target)
+		d.text(m.Type, m.Source, m.Target)
 		d.bool(m.Dir)
 		d.text(m.Options...)
 		d.text(m.Owners...)

@@ -39,8 +39,15 @@ func (m *mounter) try(e liblxc.Entry) error {
 	if err := m.create(to, e.Create()); err != nil {
 		return fmt.Errorf("create %s: %w", to, err)
 	}
-	src, err := m.source(e.Source)
-	if err != nil {
+	src, own, fstype := source(nil), false, "ext4"
+	flags := func(e liblxc.Entry) []string { return e.Flags(nil) }
+	if m.flags != nil {
+		flags = m.flags
+	}
+	if e.Type == "tmpfs" { // what is mounted for the first time has the flags that are asked for
+		src, own, fstype = entry{newDir(0)}, true, "tmpfs"
+		flags = askedFlags
+	} else if src, err = m.source(e.Source); err != nil {
 		return fmt.Errorf("mount %s on %s: source: %w", e.Source, to, cause(err))
 	}
 	at, ok := m.point(to)
@@ -50,11 +57,7 @@ func (m *mounter) try(e liblxc.Entry) error {
 	case at.info().Mode.IsDir() != src.info().Mode.IsDir():
 		return fmt.Errorf("mount %s on %s: %w", e.Source, to, syscall.ENOTDIR)
 	}
-	flags := func(e liblxc.Entry) []string { return e.Flags(nil) }
-	if m.flags != nil {
-		flags = m.flags
-	}
-	m.space.add(&mount{target: to, src: src, fstype: "ext4", flags: flags(e)})
+	m.space.add(&mount{target: to, src: src, fstype: fstype, flags: flags(e), own: own})
 	return nil
 }
 

@@ -89,6 +89,11 @@ func (c *Container) ociFlags(e liblxc.Entry) []string {
 	if c.sim.oci == "crun" && len(c.config.IDMap) > 0 && !e.Has("ro") {
 		return nil
 	}
+	return askedFlags(e)
+}
+
+// askedFlags are the flags that an entry names, "rw" among them as the lack of ro.
+func askedFlags(e liblxc.Entry) []string {
 	var out []string
 	for _, o := range e.Options {
 		switch o {

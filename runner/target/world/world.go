@@ -209,7 +209,9 @@ func sources(p plan.Plan) []string {
 		}
 	}
 	for _, m := range p.Mounts {
-		out = append(out, m.Source)
+		if m.Type == "" {
+			out = append(out, m.Source)
+		}
 	}
 	return out
 }

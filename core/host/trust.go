@@ -1,17 +1,15 @@
-package cdi
+package host
 
 import (
 	"fmt"
 	"path"
 	"strings"
-
-	"gpurig/core/host"
 )
 
-// untrusted returns why somebody other than root could have written the file,
-// or "". It walks the path as the kernel does: each directory, each link, and
+// Untrusted returns why somebody other than root could have written the file,
+// or "" (A32). It walks the path as the kernel does: each directory, each link, and
 // what each link leads to.
-func untrusted(r host.Root, file string) string {
+func Untrusted(r Root, file string) string {
 	at, links := "/", 0
 	if why := othersWrite(r, at); why != "" {
 		return why
@@ -39,8 +37,8 @@ func untrusted(r host.Root, file string) string {
 			at = next
 			continue
 		}
-		if links++; links > host.MaxLinks {
-			return fmt.Sprintf("%s leads through more than %d links", file, host.MaxLinks)
+		if links++; links > MaxLinks {
+			return fmt.Sprintf("%s leads through more than %d links", file, MaxLinks)
 		}
 		target, err := r.Readlink(next)
 		if err != nil {
@@ -56,7 +54,7 @@ func untrusted(r host.Root, file string) string {
 
 // othersWrite returns why others than root can change p, or "". The mode of a
 // link says nothing, its owner can still replace it in a sticky directory.
-func othersWrite(r host.Root, p string) string {
+func othersWrite(r Root, p string) string {
 	info, err := r.Lstat(p)
 	if err != nil {
 		return err.Error()
