@@ -45,7 +45,7 @@ var rooms = []struct {
 	{"core/lxd", []string{"core/plan", "core/hookspec", "core/lxc"}},
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "github.com/goccy/go-yaml", "golang.org/x/sys/unix"}},
-	{"scenarios", []string{"core/host", "core/device", "core/policy", "github.com/goccy/go-yaml", "github.com/onsi/ginkgo/v2/types"}},
+	{"scenarios", []string{"core/host", "core/device", "core/pci", "core/policy", "github.com/goccy/go-yaml", "github.com/onsi/ginkgo/v2/types"}},
 	{"reports", []string{"golang.org/x/term"}},
 	{"fixtures", []string{"github.com/google/go-cmp"}},
 	{"cmd/cdi-hook", []string{"hook"}},

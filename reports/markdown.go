@@ -25,6 +25,9 @@ func Markdown(r Report) []byte {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", cell(name), t.Pass, t.Fail, t.Broken, t.Skip)
 	}
 	fmt.Fprintf(&b, "\n%s\n", cell(machineLine(r)))
+	for _, n := range r.Notes {
+		fmt.Fprintf(&b, "\nNote: %s.\n", cell(n))
+	}
 	list(&b, "Failed: the product is wrong", pick(r, Fail), func(res Result) string {
 		var lines []string
 		for _, f := range res.Findings {
@@ -54,6 +57,9 @@ func headline(r Report) string {
 
 func machineLine(r Report) string {
 	parts := []string{r.Tool, r.Machine.OS, "Linux " + r.Machine.Kernel, r.Machine.Arch, fmt.Sprintf("%d CPUs", r.Machine.CPUs)}
+	if r.Machine.Product != "" {
+		parts = slices.Insert(parts, 1, r.Machine.Product)
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Machine.Versions)) {
 		parts = append(parts, k+" "+r.Machine.Versions[k])
 	}

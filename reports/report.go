@@ -14,6 +14,7 @@ type Report struct {
 	Tool     string    `json:"tool"` // "gpurig v0.1.0"
 	Started  time.Time `json:"started"`
 	Machine  Machine   `json:"machine"`
+	Notes    []string  `json:"notes,omitempty"` // what a reader must know of the run, a sentence each
 	Shard    string    `json:"shard,omitempty"` // "2/5"
 	Complete bool      `json:"complete"`        // false: the run was cut short
 	Totals   Totals    `json:"totals"`
@@ -25,6 +26,7 @@ type Machine struct {
 	OS       string            `json:"os"`
 	Kernel   string            `json:"kernel"`
 	Arch     string            `json:"arch"`
+	Product  string            `json:"product,omitempty"` // as its firmware names it
 	CPUs     int               `json:"cpus"`
 	Versions map[string]string `json:"versions,omitempty"` // "go", "lxc", "nvidia-container-toolkit", …
 }

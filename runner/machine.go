@@ -34,6 +34,7 @@ type machine struct {
 	// recording is the text of the recorded host that this is, or was before it
 	// changed; empty: the files are made of the model.
 	recording string
+	real      *Hardware // the machine at hand; nil: it is a fake host
 
 	sum   func() string // digest of model and files, for reports
 	tree  func() (built, error)
@@ -86,6 +87,9 @@ func (m *machine) request() specgen.Request {
 
 // host returns the machine as targets see it.
 func (m *machine) host() (target.Host, error) {
+	if m.real != nil {
+		return target.Host{Root: m.real.Root}, nil
+	}
 	t, err := m.tree()
 	if err != nil {
 		return target.Host{}, fmt.Errorf("host %s: %w", m.id, err)
@@ -93,9 +97,18 @@ func (m *machine) host() (target.Host, error) {
 	return target.Host{Root: t.tree, Sum: t.sum}, nil
 }
 
+// root returns the machine's files.
+func (m *machine) root() (host.Root, error) {
+	h, err := m.host()
+	return h.Root, err
+}
+
 // generate returns the Spec of one of the generator's modes.
 func (m *machine) generate(ctx context.Context, source SpecSource, mode string) (*nvidia.Result, error) {
 	return m.specs.get(ctx, mode, func() (*nvidia.Result, error) {
+		if m.real != nil {
+			return m.real.generate(ctx, mode)
+		}
 		r := m.request()
 		r.Options = specgen.HostOptions(m.model, nvidia.Options{Mode: mode})
 		return source.Generate(ctx, r)
@@ -163,11 +176,15 @@ type park struct {
 	images *image.Set // their links, without the files of this machine
 
 	hosts HostSource
+	here  *machine // the hardware in place of every host; nil: hosts are fake
 	all   keep[string, *machine]
 }
 
 // first returns the host of a scenario before its changes.
 func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, error) {
+	if p.here != nil {
+		return p.here, nil
+	}
 	id := s.Host
 	if isFile(s.Host) {
 		id = s.File + ": " + s.Host

@@ -57,10 +57,13 @@ type Options struct {
 	Targets []target.Target
 	Specs   SpecSource
 	Hosts   HostSource
-	Jobs    int           // scenarios at a time; zero: one for each processor
-	Shard   Shard         // zero: everything
-	Faults  fault.List    // over every host, beside the scenario's own; a host that cannot have them skips
-	Timeout time.Duration // of one scenario on one target; zero: two minutes
+	// Hardware is the machine at hand, which takes the place of every host; nil:
+	// hosts are fake. Variants go through OnHardware first.
+	Hardware *Hardware
+	Jobs     int           // scenarios at a time; zero: one for each processor
+	Shard    Shard         // zero: everything
+	Faults   fault.List    // over every host, beside the scenario's own; a host that cannot have them skips
+	Timeout  time.Duration // of one scenario on one target; zero: two minutes
 	// Result is called with each result as it comes, from one goroutine at a
 	// time; nil: only the report has them.
 	Result func(reports.Result)
@@ -73,8 +76,10 @@ func (o Options) check() error {
 	switch {
 	case len(o.Targets) == 0:
 		return errors.New("no target to run on")
-	case o.Specs == nil || o.Hosts == nil:
+	case o.Hardware == nil && (o.Specs == nil || o.Hosts == nil):
 		return errors.New("a run needs a source of Specs and one of hosts")
+	case o.Hardware != nil && len(o.Faults) > 0:
+		return errors.New("faults are for fake hosts: nothing is broken on a real machine")
 	}
 	return o.Shard.check()
 }

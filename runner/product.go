@@ -10,7 +10,6 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
-	"gpurig/core/host"
 	"gpurig/core/plan"
 	"gpurig/core/policy"
 	"gpurig/core/refuse"
@@ -109,7 +108,7 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 		w.refused(verdict.Spec, err)
 		return w.done(), nil
 	}
-	t, err := m.tree()
+	root, err := m.root()
 	if err != nil {
 		return walked{}, err
 	}
@@ -118,7 +117,7 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 		opts.DriverRoot = u.DriverRoot
 	}
 	edits := w.owners(wishes, &opts)
-	p, err := translate.Edits(t.tree, edits, opts)
+	p, err := translate.Edits(root, edits, opts)
 	if err != nil {
 		if len(refuse.As(err)) == 0 {
 			return walked{}, fmt.Errorf("plan: %w", err)
@@ -192,10 +191,7 @@ func (e *engine) gather(ctx context.Context, m *machine, w *walked, wishes []wis
 	}
 	maker := SpecMaker{
 		Model: m.model, OnDisk: disk.sources,
-		Root: func() (host.Root, error) {
-			t, err := m.tree()
-			return t.tree, err
-		},
+		Root: m.root,
 		NVIDIA: func(ctx context.Context, mode string) (*nvidia.Result, error) {
 			return m.generate(ctx, e.opts.Specs, mode)
 		},

@@ -39,7 +39,11 @@ func New(opts Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	return &Runner{opts: opts, park: &park{hosts: opts.Hosts, images: image.NewSet(image.Bare{})}}, nil
+	p := &park{hosts: opts.Hosts, images: image.NewSet(image.Bare{})}
+	if opts.Hardware != nil {
+		p.here = opts.Hardware.machine()
+	}
+	return &Runner{opts: opts, park: p}, nil
 }
 
 // Run runs the variants of the shard on all targets and returns the results,
@@ -137,6 +141,8 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	err := error(nil)
 	if len(v.Targets) > 0 && !slices.Contains(v.Targets, t.Name()) {
 		err = &skipError{"the scenario is for " + strings.Join(v.Targets, ", ")}
+	} else if why := r.unfit(v); why != "" {
+		err = &skipError{why}
 	} else if why := beyond(p.family, v); why != "" {
 		err = &skipError{why}
 	} else {
@@ -160,6 +166,15 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	settle(&p.result, err)
 	p.result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	return p
+}
+
+// unfit says why a variant is not for the machine at hand; empty: it is, or hosts are
+// fake.
+func (r *Runner) unfit(v *scenarios.Variant) string {
+	if r.opts.Hardware == nil {
+		return ""
+	}
+	return r.opts.Hardware.unfit(v)
 }
 
 // withFaults adds the faults of a run to what makes a result another one: on a

@@ -68,6 +68,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
 		return err
 	}
+	if err := s.bind(); err != nil {
+		return err
+	}
 	for _, f := range s.opts.Faults {
 		if s.machine, err = s.park.fault(ctx, s.machine, f.String(), false); err != nil {
 			if cannot, ok := errors.AsType[*fault.Error](err); ok {
@@ -93,7 +96,28 @@ func (s *session) run(ctx context.Context) (err error) {
 		}
 	}
 	s.step = "end"
-	return s.judgeEnd(ctx)
+	if err := s.judgeEnd(ctx); err != nil {
+		return err
+	}
+	if s.opts.Hardware != nil && s.asks.Smoke != nil && len(s.found) > 0 {
+		return s.opts.Hardware.stillWorks(ctx)
+	}
+	return nil
+}
+
+// bind fills in the scenario's placeholders by what its host has, and skips what
+// needs more than that.
+func (s *session) bind() error {
+	bound, why := scenarios.Bind(s.v.Scenario, s.machine.model)
+	if why != "" {
+		return &skipError{why}
+	}
+	s.v = &scenarios.Variant{Scenario: bound, Keys: s.v.Keys}
+	s.asks = asksOf(s.v)
+	if s.trace != nil {
+		s.trace.Variant = *s.v
+	}
+	return nil
 }
 
 // steps are those of the scenario, or a start of each container.

@@ -18,6 +18,9 @@ import (
 // canWork skips a scenario with the smoke workload where containers are real and the
 // driver's libraries of a fake host cannot be compiled.
 func (s *session) canWork(ctx context.Context) error {
+	if s.asks.Smoke != nil && s.opts.Hardware != nil {
+		return s.opts.Hardware.canWork(ctx)
+	}
 	if s.asks.Smoke == nil || strings.HasPrefix(s.target.Name(), "sim") {
 		return nil
 	}
@@ -32,7 +35,7 @@ func (s *session) canWork(ctx context.Context) error {
 // workload is asked for, and are what they weigh, no more, everywhere else.
 func (s *session) host() (target.Host, error) {
 	h, err := s.machine.host()
-	if err != nil || s.asks.Smoke == nil {
+	if err != nil || s.asks.Smoke == nil || s.opts.Hardware != nil {
 		return h, err
 	}
 	b, err := s.machine.tree()
@@ -52,6 +55,9 @@ func (s *session) work() (*observe.Work, error) {
 	if err != nil {
 		return nil, err
 	}
-	state := nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{}))
-	return &observe.Work{State: string(state), Model: &s.machine.model}, nil
+	state := string(nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{})))
+	if s.opts.Hardware != nil {
+		state = s.opts.Hardware.state(s.target, state)
+	}
+	return &observe.Work{State: state, Model: &s.machine.model}, nil
 }

@@ -47,6 +47,8 @@ func check(d *decoder, s *Scenario, opts Options) {
 	var root where
 	c.sizes(reflect.ValueOf(*s), root)
 	c.host(s.Host, root.at("host"), true)
+	c.needs(s.Needs, root.at("needs"))
+	c.placeholders(root)
 	c.driver(s.Driver, root.at("driver"))
 	c.labels(root)
 	if s.Bug != "" && !bugForm.MatchString(s.Bug) {

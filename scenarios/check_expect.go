@@ -119,7 +119,7 @@ func (c *checker) inside(e Expect, w where) {
 		if strings.ContainsRune(soname, '/') || !strings.Contains(soname, ".so") {
 			c.atKey(at, "", "%q is not a SONAME such as libcuda.so.1", soname)
 		}
-		if v != "none" && !versionForm.MatchString(v) {
+		if v != "none" && !unbound(v) && !versionForm.MatchString(v) {
 			c.at(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, or "none".`, "version %q of %s: want digits and dots", v, soname)
 		}
 	}
@@ -131,7 +131,7 @@ func (c *checker) inside(e Expect, w where) {
 		if s.Step == "" && (s.Cause != "" || s.Code != 0) {
 			c.at(at, "Name the step that fails, too.", "a cause or a code of no step")
 		}
-		if s.Step != "" && (s.Kernels != "" || s.Devices != nil) {
+		if s.Step != "" && (s.Kernels != "" || s.Devices != nil || s.UUIDs != nil) {
 			c.at(at, "Expect either a step that fails or devices that compute.", "devices or kernels beside a step that fails")
 		}
 	}

@@ -15,6 +15,7 @@ type Scenario struct {
 	Title string `yaml:"-" json:"title"` // the first comment
 
 	Host       string               `yaml:"host" json:"host"`                           // profile name, or a path to a profile or capture file
+	Needs      *Needs               `yaml:"needs,omitempty" json:"needs,omitempty"`     // what the host must have; with it the scenario runs on the machine at hand too
 	Driver     string               `yaml:"driver,omitempty" json:"driver,omitempty"`   // driver version or branch in place of the profile's: "550"
 	Changes    []Change             `yaml:"changes,omitempty" json:"changes,omitempty"` // to the host, before the first step
 	Faults     []string             `yaml:"faults,omitempty" json:"faults,omitempty"`   // what is broken on the host, before the first step: "off-bus:0"
@@ -177,11 +178,12 @@ type NodeExpect struct {
 // A SmokeExpect is what the smoke workload shall say; empty fields are not judged,
 // except that one which names no step fails on any failure.
 type SmokeExpect struct {
-	Devices *int   `yaml:"devices,omitempty" json:"devices,omitempty"` // how many CUDA sees
-	Kernels string `yaml:"kernels,omitempty" json:"kernels,omitempty"` // "pass": each on each device
-	Step    string `yaml:"step,omitempty" json:"step,omitempty"`       // that fails: "library", "init", …
-	Cause   string `yaml:"cause,omitempty" json:"cause,omitempty"`     // why: "node-missing", …
-	Code    int    `yaml:"code,omitempty" json:"code,omitempty"`       // the CUresult of the call that failed: 999
+	Devices *int     `yaml:"devices,omitempty" json:"devices,omitempty"` // how many CUDA sees
+	UUIDs   []string `yaml:"uuids,omitempty" json:"uuids,omitempty"`     // exactly these devices
+	Kernels string   `yaml:"kernels,omitempty" json:"kernels,omitempty"` // "pass": each on each device
+	Step    string   `yaml:"step,omitempty" json:"step,omitempty"`       // that fails: "library", "init", …
+	Cause   string   `yaml:"cause,omitempty" json:"cause,omitempty"`     // why: "node-missing", …
+	Code    int      `yaml:"code,omitempty" json:"code,omitempty"`       // the CUresult of the call that failed: 999
 }
 
 // A SpecExpect is what shall be true of the CDI Spec's device names.

@@ -106,7 +106,7 @@ func (c *checker) index(i int, w where) {
 }
 
 func (c *checker) number(n string, w where) {
-	if n == "" {
+	if n == "" || unbound(n) {
 		return
 	}
 	if _, err := device.ParseNum(n); err != nil {

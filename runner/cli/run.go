@@ -26,6 +26,8 @@ type runFlags struct {
 	files   []string
 	timeout time.Duration
 	faults  []string
+
+	hardware bool
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -38,12 +40,20 @@ or file. It exits 0 when all passed, 1 when the product failed, 2 on bad usage o
 input or when nothing is selected, 3 when there is no verdict.
 
 With --fault every host is broken in that way, and scenarios, which expect a sound
-one, show what fails then. Hosts that cannot have the fault are skipped.`,
+one, show what fails then. Hosts that cannot have the fault are skipped.
+
+With --hardware this machine takes the place of every host. Scenarios that say what
+they need are run where it is there; those that name a fake host are skipped. Nothing
+on the machine is changed. Where no --target is given, containers are LXD's, or plain
+LXC's on a machine without LXD, beside a simulation of them.`,
 		Example: `  gpurig run
   gpurig run --target sim,lxc --label mig --report out/report.json
   gpurig run --fault off-bus:0 --host dgx-a100
+  gpurig run --hardware --report lab.json
   gpurig run --shard 2/5 --report shard-2.json my-scenarios/`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runScenarios(cmd.Context(), s, f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runScenarios(cmd.Context(), s, f, cmd.Flags().Changed("target"), args)
+		},
 	}
 	f.flags(cmd)
 	fl := cmd.Flags()
@@ -51,11 +61,12 @@ one, show what fails then. Hosts that cannot have the fault are skipped.`,
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
 	addFaults(cmd, &f.faults)
+	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")
 	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "of one scenario on one target")
 	return cmd
 }
 
-func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) error {
+func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, args []string) error {
 	if f.jobs < 0 {
 		return fmt.Errorf("--jobs %d: want a positive number", f.jobs)
 	}
@@ -72,6 +83,27 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 	if err != nil {
 		return err
 	}
+	var notes []string
+	var hw *runner.Hardware
+	if f.hardware {
+		if err := f.fitHardware(); err != nil {
+			return err
+		}
+		var closeIt func()
+		if hw, closeIt, err = openHardware(); err != nil {
+			return err
+		}
+		defer closeIt()
+		variants = runner.OnHardware(variants)
+		f.jobs = max(f.jobs, 1) // containers that compute at a time share the GPU
+		var note string
+		if f.targets, note = hardwareTargets(f.targets, targeted); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	for _, n := range notes {
+		fmt.Fprintf(s.Err, "note: %s\n", n)
+	}
 	targets, err := openTargets(ctx, f.targets, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
 		return err
@@ -87,7 +119,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 	}
 	started := time.Now()
 	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{Instead: f.instead}, Jobs: f.jobs,
-		Shard: shard, Faults: faults, Timeout: f.timeout, Result: show.result}, variants)
+		Hardware: hw, Shard: shard, Faults: faults, Timeout: f.timeout, Result: show.result}, variants)
 	if err != nil {
 		return errors.Join(err, closeTargets(targets))
 	}
@@ -96,6 +128,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 		return broken(err)
 	}
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
+	r.Notes = notes
 	for _, file := range f.files {
 		if err := reports.Write(file, r); err != nil {
 			return broken(err)
@@ -105,6 +138,17 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, args []string) err
 		return err
 	}
 	return codeOf(r)
+}
+
+// fitHardware refuses what is for fake hosts only.
+func (f runFlags) fitHardware() error {
+	switch {
+	case len(f.faults) > 0:
+		return hint(errors.New("--fault with --hardware: nothing is broken on a real machine"), "leave one of them out")
+	case len(f.hosts) > 0:
+		return hint(errors.New("--host with --hardware: the host is this machine"), "leave one of them out")
+	}
+	return nil
 }
 
 // cacheDir is where Specs are kept between runs; empty where there is no home

@@ -31,17 +31,41 @@ func Machine(ctx context.Context) reports.Machine {
 			}
 		}
 	}
-	if p, err := exec.LookPath("lxc-start"); err == nil {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		if out, err := exec.CommandContext(ctx, p, "--version").Output(); err == nil {
-			m.Versions["lxc"] = strings.TrimSpace(string(out))
+	for name, program := range map[string]string{
+		"lxc": "lxc-start", "lxd": "lxd", "incus": "incusd", "runc": "runc", "nvidia-ctk": "nvidia-ctk",
+	} {
+		if v := version(ctx, program); v != "" {
+			m.Versions[name] = v
 		}
+	}
+	if v, err := os.ReadFile("/sys/class/dmi/id/product_name"); err == nil {
+		m.Product = strings.TrimSpace(string(v))
 	}
 	if v, err := os.ReadFile("/sys/module/nvidia/version"); err == nil {
 		m.Versions["nvidia driver"] = strings.TrimSpace(string(v))
 	}
 	return m
+}
+
+// version returns the last word of the first line that a program says of its
+// version, which is the version alone; empty: it is not there, or does not answer.
+func version(ctx context.Context, program string) string {
+	p, err := exec.LookPath(program)
+	if err != nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, p, "--version").Output()
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(out), "\n")
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return ""
+	}
+	return words[len(words)-1]
 }
 
 // osName returns PRETTY_NAME of os-release(5).

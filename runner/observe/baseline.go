@@ -125,6 +125,9 @@ func isManagerMount(manager string, m MountLine) bool {
 		return isManagerFile(manager, m.Target) || hidden && slices.Contains(dockerMounts, m.Target)
 	}
 	_, node := managerNodes[m.Target]
+	if m.Type == "fuse.gpurig" { // a fake machine's /sys, where none of these is mounted
+		m.Type = "sysfs"
+	}
 	return manager != "" && (node || isManagerDir(manager, m.Target) || slices.Contains(managerMounts[m.Target], m.Type))
 }
 

@@ -3,6 +3,8 @@ package verdict
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gpurig/runner/observe"
 )
@@ -32,6 +34,9 @@ func (j *judge) smoke() {
 	}
 	if want.Devices != nil && *want.Devices != len(got.Devices) {
 		j.add(Inside, what, fmt.Sprintf("%d devices", *want.Devices), listed(got.Devices))
+	}
+	if want.UUIDs != nil && !slices.Equal(slices.Sorted(slices.Values(want.UUIDs)), got.Devices) {
+		j.add(Inside, what, "devices "+strings.Join(want.UUIDs, ", "), listed(got.Devices))
 	}
 	if want.Kernels != "" && want.Kernels != got.Kernels {
 		j.add(Inside, what, "kernels: "+want.Kernels, "kernels: "+cmp.Or(got.Kernels, "none ran"))

@@ -50,6 +50,9 @@ func Keep(s Setup, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
+	if err := visible(s.Scratch); err != nil {
+		return err
+	}
 	if err := cgroups(s.Cgroup); err != nil {
 		return err
 	}
@@ -85,6 +88,23 @@ func private() error {
 		before, _, _ := strings.Cut(line, " - ")
 		if strings.Contains(before, " shared:") || strings.Contains(before, " master:") {
 			return fmt.Errorf("a mount is still shared: %s", strings.TrimSpace(line))
+		}
+	}
+	return nil
+}
+
+// visible mounts a whole /proc and /sys of the kernel below the scratch directory. A
+// container with ids of its own may mount these only where one is in sight that nothing
+// is mounted over (mount_too_revealing in the kernel's fs/namespace.c), which is not so
+// on a machine whose own are covered in part: inside of another container, say.
+func visible(scratch string) error {
+	for _, fstype := range []string{"proc", "sysfs"} {
+		dir := filepath.Join(scratch, "kernel", fstype)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if err := mount(fstype, dir, fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 // A mounter carries out mount entries in one space, as liblxc's mount_entry, or
 // as an OCI runtime.
 type mounter struct {
-	flags func(liblxc.Entry) []string // of a finished mount; nil: as liblxc
+	flags func(e liblxc.Entry, source []string) []string // of a finished mount, given its source's; nil: as liblxc
 
 	space *space
 	host  host.Root
@@ -40,13 +40,13 @@ func (m *mounter) try(e liblxc.Entry) error {
 		return fmt.Errorf("create %s: %w", to, err)
 	}
 	src, own, fstype := source(nil), false, "ext4"
-	flags := func(e liblxc.Entry) []string { return e.Flags(nil) }
+	flags := liblxc.Entry.Flags
 	if m.flags != nil {
 		flags = m.flags
 	}
 	if e.Type == "tmpfs" { // what is mounted for the first time has the flags that are asked for
 		src, own, fstype = entry{newDir(0)}, true, "tmpfs"
-		flags = askedFlags
+		flags = func(e liblxc.Entry, _ []string) []string { return askedFlags(e) }
 	} else if src, err = m.source(e.Source); err != nil {
 		return fmt.Errorf("mount %s on %s: source: %w", e.Source, to, cause(err))
 	}
@@ -57,7 +57,11 @@ func (m *mounter) try(e liblxc.Entry) error {
 	case at.info().Mode.IsDir() != src.info().Mode.IsDir():
 		return fmt.Errorf("mount %s on %s: %w", e.Source, to, syscall.ENOTDIR)
 	}
-	m.space.add(&mount{target: to, src: src, fstype: fstype, flags: flags(e), own: own})
+	below, err := flagsBelow(m.host, src)
+	if err != nil {
+		return fmt.Errorf("mount %s on %s: %w", e.Source, to, err)
+	}
+	m.space.add(&mount{target: to, src: src, fstype: fstype, flags: flags(e, below), own: own})
 	return nil
 }
 
@@ -75,8 +79,7 @@ func targetOf(e liblxc.Entry) (string, error) {
 	return to, nil
 }
 
-// source finds what is to be bound. The fake machine's file systems have no
-// mount flags of their own.
+// source finds what is to be bound.
 func (m *mounter) source(p string) (source, error) {
 	if e := m.made[p]; e != nil {
 		return entry{e}, nil

@@ -84,10 +84,14 @@ func pointKind(p plan.Plan, at string) string {
 	return "file"
 }
 
-// ociFlags are the flags of a finished bind mount.
-func (c *Container) ociFlags(e liblxc.Entry) []string {
-	if c.sim.oci == "crun" && len(c.config.IDMap) > 0 && !e.Has("ro") {
-		return nil
+// ociFlags are the flags of a finished bind mount. A bind takes those of its source;
+// the runtime mounts again, with the entry's alone, where that has any.
+func (c *Container) ociFlags(e liblxc.Entry, source []string) []string {
+	asked := slices.ContainsFunc(e.Options, func(o string) bool {
+		return slices.Contains([]string{"ro", "nosuid", "nodev", "noexec"}, o)
+	})
+	if !asked || c.sim.oci == "crun" && len(c.config.IDMap) > 0 && !e.Has("ro") {
+		return source
 	}
 	return askedFlags(e)
 }

@@ -6,9 +6,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"gpurig/core/host"
 	"gpurig/fakehw/tree"
+	"gpurig/runner/observe"
 )
 
 // A source is one inode that can be walked from: of a tree in memory, or of any
@@ -105,6 +107,33 @@ func open(r host.Root, p string) (source, error) {
 		return nil, err
 	}
 	return rooted{r, real, st}, nil
+}
+
+// flagsBelow are the flags, of ro, nosuid, nodev and noexec, that the file system under
+// a source is mounted with. A fake host's have none; those of this machine are in its
+// mount table.
+func flagsBelow(r host.Root, s source) ([]string, error) {
+	at, ok := s.(rooted)
+	if d, dir := r.(interface{ Dir() string }); !ok || !dir || d.Dir() != "/" {
+		return nil, nil
+	}
+	table, err := r.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	lines, err := observe.ParseMountinfo(string(table))
+	if err != nil {
+		return nil, err
+	}
+	var under observe.MountLine
+	for _, l := range lines { // the later of two mounts on one point is the one that shows
+		if (l.Target == "/" || at.p == l.Target || strings.HasPrefix(at.p, l.Target+"/")) && len(l.Target) >= len(under.Target) {
+			under = l
+		}
+	}
+	return slices.DeleteFunc(under.Options, func(o string) bool {
+		return !slices.Contains([]string{"ro", "nosuid", "nodev", "noexec"}, o)
+	}), nil
 }
 
 func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/core/host/osroot"
+	"gpurig/fakehw/nvmllib"
+	"gpurig/runner"
+	"gpurig/runner/smoke"
+)
+
+// openHardware looks at the machine that scenarios are to run on, and says what keeps
+// NVIDIA's GPUs of it from being judged. Nothing is changed on it. close must be
+// called.
+func openHardware() (h *runner.Hardware, closeIt func(), err error) {
+	root, err := osroot.New("/")
+	if err != nil {
+		return nil, nil, broken(err)
+	}
+	defer func() {
+		if err != nil {
+			root.Close()
+		}
+	}()
+	lib := nvml.New()
+	h = &runner.Hardware{Root: root, Works: smokeHere}
+	h.NVIDIA = func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
+		return nvidia.Generate(ctx, root, lib, o)
+	}
+	if h.Problem, err = nvmlProblem(root, lib); err != nil {
+		return nil, nil, broken(err)
+	}
+	if h.Problem == "" {
+		if h.Model, err = host.Discover(root, discoverable(lib)); err != nil {
+			h.Problem = err.Error() // of a GPU that fell off its bus, say: those of other vendors are well
+		}
+	}
+	if h.Problem != "" {
+		if h.Model, err = host.Discover(root, nil); err != nil {
+			return nil, nil, broken(err)
+		}
+	}
+	state, err := os.ReadFile(nvmllib.StatePath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, broken(err)
+	}
+	h.State = string(state)
+	return h, func() { root.Close() }, nil
+}
+
+// nvmlProblem says why NVIDIA's library cannot be asked although its driver is
+// loaded; empty: it can, or there is no driver.
+func nvmlProblem(root host.Root, lib nvml.Interface) (string, error) {
+	node, err := nodeThatNVMLWouldMake(root)
+	if err != nil {
+		return "", err
+	}
+	if node != "" {
+		return "NVIDIA's library was not asked, since it would make " + node + ": nvidia-smi, run once, makes it", nil
+	}
+	if loaded, err := host.Exists(root, "/proc/driver/nvidia/version"); err != nil || !loaded {
+		return "", err
+	}
+	if r := lib.Init(); r != nvml.SUCCESS {
+		return "NVIDIA's library does not start: " + nvml.ErrorString(r), nil
+	}
+	lib.Shutdown()
+	return "", nil
+}
+
+// smokeHere runs the smoke workload on the machine itself, by its own loader.
+func smokeHere(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(self), smoke.Program))
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	var r smoke.Result
+	if jerr := json.Unmarshal(out.Bytes(), &r); jerr != nil {
+		return fmt.Errorf("%s: %w", smoke.Program, cmp.Or(err, jerr))
+	}
+	if f := r.Failure; f != nil {
+		return fmt.Errorf("%s: %s: %s", f.Step, f.Cause, f.Reason)
+	}
+	return nil
+}
+
+// hardwareTargets are where containers are made on hardware when nobody says where,
+// each beside what foretells it. Where LXD is missing it is plain LXC, which the note
+// says.
+func hardwareTargets(asked []string, given bool) (names []string, note string) {
+	_, err := exec.LookPath("lxd")
+	switch {
+	case err != nil && (!given || slices.Contains(asked, "lxd")):
+		note = "there is no LXD on this machine: containers are plain LXC's"
+		if !given {
+			return []string{"sim", "lxc"}, note
+		}
+		plain := map[string]string{"lxd": "lxc", "sim-lxd": "sim"}
+		for _, n := range asked {
+			if n = cmp.Or(plain[n], n); !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+		return names, note
+	case !given:
+		return []string{"sim-lxd", "lxd"}, ""
+	}
+	return asked, ""
+}

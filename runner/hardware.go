@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"gpurig/core/cdi"
+	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
+	"gpurig/runner/specgen"
+	"gpurig/runner/target"
+	"gpurig/scenarios"
+)
+
+// ThisMachine is what reports call the host of a run on hardware.
+const ThisMachine = "this machine"
+
+// Hardware is the machine at hand in the place of every fake host. Root, Model and
+// NVIDIA are required.
+type Hardware struct {
+	Root  host.Root
+	Model host.Model
+	// NVIDIA makes the CDI Spec of NVIDIA's devices. Calls do not overlap.
+	NVIDIA func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error)
+	// Problem is what keeps NVIDIA's GPUs of this machine from being judged, in
+	// words; empty: nothing. Scenarios that are about them are skipped with it.
+	Problem string
+	// Works tries the smoke workload outside of any container. The error says what
+	// is wrong with the machine: what fails there can be expected of no container.
+	Works func(ctx context.Context) error
+	// State is for a machine that is itself a fake one: what its libraries read in
+	// place of the kernel's driver (package nvmllib). Empty: the driver is real.
+	State string
+
+	one    sync.Mutex // held while a Spec is made
+	tried  sync.Once  // Works, before the first scenario that needs it
+	failed error      // of that
+}
+
+// OnHardware returns what is to be run of the variants on the machine at hand. Which
+// fake host a scenario with needs would be run on does not matter any more, so such
+// choices of its matrix fall together.
+func OnHardware(all []scenarios.Variant) []scenarios.Variant {
+	var out []scenarios.Variant
+	seen := map[string]bool{}
+	for _, v := range all {
+		if v.Needs != nil {
+			v.Keys = slices.DeleteFunc(slices.Clone(v.Keys), func(p scenarios.Pick) bool { return p.Key == "host" })
+			v.Host = ThisMachine
+			if seen[v.ID()] {
+				continue
+			}
+			seen[v.ID()] = true
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// unfit says why a scenario is not for this machine, whatever it has; empty: it is.
+func (h *Hardware) unfit(v *scenarios.Variant) string {
+	switch {
+	case v.Needs == nil:
+		return "names the fake host " + v.Host
+	case len(v.Changes) > 0 || len(v.Faults) > 0 || len(v.Specs) > 0 || v.Driver != "":
+		return "begins with changes to its host, and this machine is left as it is"
+	case h.Problem != "" && v.Needs.Vendor == "nvidia":
+		return h.Problem
+	}
+	for i := range v.Steps {
+		if st := &v.Steps[i]; st.Change != nil || st.Reboot || st.Crash || st.Fault != "" || st.Heal != "" {
+			return fmt.Sprintf("changes its host (step %d: %s), and this machine is left as it is", i+1, stepName(st))
+		}
+	}
+	return ""
+}
+
+// machine is the hardware as scenarios reach it.
+func (h *Hardware) machine() *machine {
+	m := &machine{id: ThisMachine, sound: h.Model, model: h.Model, real: h}
+	m.sum = sync.OnceValue(func() string { return digest(h.Model) })
+	m.disk = sync.OnceValues(func() (onDisk, error) {
+		sources, problems := cdi.ReadDirs(h.Root, cdi.DefaultDirs())
+		return onDisk{sources, problems}, nil
+	})
+	return m
+}
+
+func (h *Hardware) generate(ctx context.Context, mode string) (*nvidia.Result, error) {
+	h.one.Lock()
+	defer h.one.Unlock()
+	return h.NVIDIA(ctx, specgen.HostOptions(h.Model, nvidia.Options{Mode: mode}))
+}
+
+// canWork skips a scenario with the smoke workload where it does not even work
+// outside of containers.
+func (h *Hardware) canWork(ctx context.Context) error {
+	if h.Works == nil {
+		return nil
+	}
+	h.tried.Do(func() { h.failed = h.Works(context.WithoutCancel(ctx)) })
+	if h.failed != nil {
+		return &skipError{"the smoke workload fails on this machine, outside of any container: " + h.failed.Error()}
+	}
+	return nil
+}
+
+// stillWorks tells what a container does wrong from what the machine does: after a
+// finding the workload is tried once more outside. The GPU may have become busy.
+func (h *Hardware) stillWorks(ctx context.Context) error {
+	if h.Works == nil {
+		return nil
+	}
+	if err := h.Works(ctx); err != nil {
+		return fmt.Errorf("%w: the smoke workload does not work outside of containers any more: %w", target.ErrBroken, err)
+	}
+	return nil
+}
+
+// state is what the libraries of the host read, for a target. Who foretells what the
+// workload says does so from a state made of the model.
+func (h *Hardware) state(t target.Target, ofModel string) string {
+	if strings.HasPrefix(t.Name(), "sim") {
+		return ofModel
+	}
+	return h.State
+}

@@ -1,0 +1,101 @@
+package scenarios
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"gpurig/core/host"
+	"gpurig/core/pci"
+)
+
+// Needs say what a host must have for a scenario that does not care which host it
+// is. A host that lacks something is no fault of anybody: the scenario is skipped
+// there. With needs a scenario can also run on the machine at hand.
+type Needs struct {
+	GPUs   string `yaml:"gpus,omitempty" json:"gpus,omitempty"`     // how many, of that vendor: "2", ">=2", "<=1"
+	MIG    bool   `yaml:"mig,omitempty" json:"mig,omitempty"`       // a MIG device is there
+	Vendor string `yaml:"vendor,omitempty" json:"vendor,omitempty"` // "nvidia", "amd", "intel"; empty: any
+}
+
+// VendorList are the vendors that a scenario can need.
+var VendorList = []string{"nvidia", "amd", "intel"}
+
+var vendorIDs = map[string]uint16{"nvidia": pci.NVIDIA, "amd": pci.AMD, "intel": pci.Intel}
+
+var gpusForm = regexp.MustCompile(`^(>=|<=)?([0-9]{1,2})$`)
+
+// Missing says what of the needs a host lacks, in words for a reader; empty:
+// nothing.
+func (n Needs) Missing(m host.Model) string {
+	gpus := n.gpus(m)
+	if why := count(n.GPUs, len(gpus), n.Vendor); why != "" {
+		return why
+	}
+	if n.Vendor != "" && len(gpus) == 0 {
+		return "needs a GPU of " + n.Vendor + ", and the host has none"
+	}
+	if n.MIG && len(migDevices(gpus)) == 0 {
+		return "needs a MIG device, and the host has none"
+	}
+	if n.Vendor == "nvidia" && m.Driver == nil && m.Tegra == nil {
+		return "needs NVIDIA's driver, and it is not loaded"
+	}
+	return ""
+}
+
+// count compares a number with what GPUs says of it.
+func count(want string, have int, vendor string) string {
+	parts := gpusForm.FindStringSubmatch(want)
+	if parts == nil {
+		return ""
+	}
+	n, _ := strconv.Atoi(parts[2]) // the form has two digits at most
+	if parts[1] == "" && have == n || parts[1] == ">=" && have >= n || parts[1] == "<=" && have <= n {
+		return ""
+	}
+	of := ""
+	if vendor != "" {
+		of = " of " + vendor
+	}
+	return fmt.Sprintf("needs %s GPUs%s, and the host has %d", want, of, have)
+}
+
+// gpus are those of the vendor, in the order of NVML's index, then of the list.
+func (n Needs) gpus(m host.Model) []host.GPU {
+	out := slices.DeleteFunc(slices.Clone(m.GPUs), func(g host.GPU) bool { return n.Vendor != "" && vendorOf(g) != n.Vendor })
+	slices.SortStableFunc(out, func(a, b host.GPU) int {
+		if a.Index < 0 || b.Index < 0 {
+			return 0
+		}
+		return a.Index - b.Index
+	})
+	return out
+}
+
+// vendorOf names the vendor of a GPU; one without PCI is Tegra's.
+func vendorOf(g host.GPU) string {
+	if g.PCI == nil {
+		return "nvidia"
+	}
+	for name, id := range vendorIDs {
+		if g.PCI.ID.Vendor == id {
+			return name
+		}
+	}
+	return ""
+}
+
+func (c *checker) needs(n *Needs, w where) {
+	if n == nil {
+		return
+	}
+	if n.GPUs != "" && !gpusForm.MatchString(n.GPUs) {
+		c.at(w.at("gpus"), "", `%q: want a number of GPUs such as "2", ">=2" or "<=1"`, n.GPUs)
+	}
+	c.oneOf(list(n.Vendor), VendorList, w.at("vendor"))
+	if *n == (Needs{}) {
+		c.at(w, `Say how many: needs: {gpus: ">=1"}.`, "needs nothing")
+	}
+}
