@@ -15,8 +15,8 @@ import (
 // driver refuses, with the code that the NVML call returns, and s is then what
 // it was. The State given is not changed.
 //
-// SetVFs is answered NOT_SUPPORTED: a host.Model has no virtual functions, and
-// the live host that has some answers before it asks here.
+// SetVFs and MakeNodes are answered NOT_SUPPORTED: they are about more than a
+// State has, and the live host answers them before it asks here.
 func Apply(s State, c Command, on Conditions) (State, Reply) {
 	g, refusal := find(s.Model, c)
 	if refusal.Code != nvml.SUCCESS {
@@ -58,6 +58,8 @@ func find(m host.Model, c Command) (host.GPU, Reply) {
 	switch {
 	case c.Verb == SetVFs:
 		return host.GPU{}, Refuse(nvml.ERROR_NOT_SUPPORTED, "%s has no virtual functions", c.PF)
+	case c.Verb == MakeNodes:
+		return host.GPU{}, Refuse(nvml.ERROR_NOT_SUPPORTED, "nodes are not made here")
 	case m.Driver == nil:
 		return host.GPU{}, Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
 	case m.Userspace != nil && m.Userspace.Version != m.Driver.Version:

@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,7 @@ const (
 	Reset          Verb = "reset"
 	SetPersistence Verb = "persistence"
 	SetVFs         Verb = "sriov"
+	MakeNodes      Verb = "make-nodes"
 )
 
 // Any stands for a free choice: of a memory slice in Start, and of the profile
@@ -47,14 +49,19 @@ func (g GPU) String() string {
 // A Command is one request. Fields that its verb does not take are zero.
 type Command struct {
 	Verb    Verb
-	GPU     GPU     // all verbs but SetVFs
+	GPU     GPU     // all verbs but SetVFs and MakeNodes
 	On      bool    // SetMIGMode, SetPersistence
 	GI, CI  int     // CreateCI, DestroyGI, DestroyCI
 	Profile int     // CreateGI, CreateCI: as nvidia-smi prints it; Any for CreateCI
 	Start   int     // CreateGI: memory slice, or Any
 	PF      pci.BDF // SetVFs
 	VFs     int     // SetVFs
+	Group   string  // MakeNodes: one of Groups
 }
+
+// Groups are what MakeNodes makes nodes of: GPUs and nvidiactl, the others by the
+// names of their drivers.
+var Groups = []string{"gpus", "modeset", "uvm", "caps"}
 
 // String is the request's line, without its newline.
 func (c Command) String() string {
@@ -77,6 +84,8 @@ func (c Command) String() string {
 		return fmt.Sprintf("%s %s %d %d", c.Verb, c.GPU, c.GI, c.CI)
 	case SetVFs:
 		return fmt.Sprintf("%s %s %d", c.Verb, c.PF, c.VFs)
+	case MakeNodes:
+		return fmt.Sprintf("%s %s", c.Verb, c.Group)
 	}
 	return fmt.Sprintf("%s %s", c.Verb, c.GPU)
 }
@@ -196,7 +205,7 @@ func Parse(line string) (Command, error) {
 	}
 	w := &words{line: line, rest: strings.Split(line, " ")}
 	c := Command{Verb: Verb(w.next("verb"))}
-	if c.Verb != SetVFs {
+	if c.Verb != SetVFs && c.Verb != MakeNodes {
 		c.GPU = w.gpu()
 	}
 	switch c.Verb {
@@ -215,6 +224,11 @@ func Parse(line string) (Command, error) {
 		c.GI, c.CI = w.number("GPU instance"), w.number("compute instance")
 	case SetVFs:
 		c.PF, c.VFs = w.bdf("PCI address"), w.number("number of virtual functions")
+	case MakeNodes:
+		c.Group = w.next("group")
+		if !slices.Contains(Groups, c.Group) {
+			w.bad("%q is none of %s", c.Group, strings.Join(Groups, ", "))
+		}
 	case Reset:
 	default:
 		w.why = fmt.Sprintf("unknown verb %q", string(c.Verb))

@@ -24,7 +24,10 @@ func TestParse(t *testing.T) {
 		{name: "a reset", in: "reset 3"},
 		{name: "persistence", in: "persistence 3 1"},
 		{name: "virtual functions", in: "sriov 0000:e8:00.0 16"},
+		{name: "nodes", in: "make-nodes uvm"},
 
+		{name: "nodes of nothing", in: "make-nodes", why: "no group"},
+		{name: "nodes of something else", in: "make-nodes tty", why: "none of gpus"},
 		{name: "nothing", in: "", why: "unknown verb"},
 		{name: "an unknown verb", in: "format 0", why: `unknown verb "format"`},
 		{name: "no GPU", in: "reset", why: "no GPU"},
@@ -57,7 +60,7 @@ func TestParse(t *testing.T) {
 
 // A line that a program inside the machine sends is a stranger's (B22).
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"mig-mode 0 1", "create-gi 0000:07:00.0 9 4", "create-ci 0 1 default", "sriov 0000:e8:00.0 16", "reset", "ok 1 2", "error 4 no"} {
+	for _, seed := range []string{"mig-mode 0 1", "create-gi 0000:07:00.0 9 4", "create-ci 0 1 default", "sriov 0000:e8:00.0 16", "make-nodes caps", "reset", "ok 1 2", "error 4 no"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

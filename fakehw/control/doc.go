@@ -11,11 +11,13 @@
 //	reset GPU                                 ok
 //	persistence GPU 0|1                       ok
 //	sriov BDF N                               ok
+//	make-nodes gpus|modeset|uvm|caps          ok
 //
 // or "error CODE TEXT", where CODE is what the NVML call returns. GPU is an NVML
 // index or a PCI address; PROFILE is the number that nvidia-smi mig -lgip or
 // -lcip prints; START is a memory slice; GI and CI are instance ids. ACTIVATION
-// is the code that nvmlDeviceSetMigMode gives back besides its own. Whoever
+// is the code that nvmlDeviceSetMigMode gives back besides its own. Make-nodes is
+// what nvidia-modprobe does, for everybody since that is set-user-id root. Whoever
 // replies "ok" has carried out the change before: the next look at any file of
 // the machine shows it.
 //

@@ -50,7 +50,7 @@ func library() clib.Library {
 	return clib.Library{
 		SONAME:  SONAME,
 		Cache:   "cuda",
-		Sources: []clib.Sources{{FS: sources, Pattern: "csrc/*"}, nvmllib.Reader()},
+		Sources: []clib.Sources{{FS: sources, Pattern: "csrc/*"}, nvmllib.Reader(), nvmllib.Channel()},
 		// Each operation rounds once, in the direction that is set.
 		Flags: []string{"-ffp-contract=off", "-frounding-math"},
 		Libs:  []string{"-lm"},

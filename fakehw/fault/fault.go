@@ -154,6 +154,8 @@ func clash(a, b Fault) string {
 	switch {
 	case files(a) && files(b):
 		return "both say which libraries are installed"
+	case a.kind == "unmade" && b.kind == "unmade":
+		return "are to be one, which names all groups"
 	case a.kind == "no-driver" && b.kind == "no-driver" && (a.gpu == "" || b.gpu == "" || a.gpu == b.gpu):
 		return "both take the driver away"
 	case a.kind == "stale-major" && b.kind == "stale-major" && a.name == b.name, a.kind == "node" && b.kind == "node" && a.name == b.name:

@@ -70,6 +70,8 @@ var cases = []struct {
 	{"jetson-agx-orin", "csv-missing:/dev/nvhost-gone", reach{[]string{"/etc/nvidia-container-runtime/"}, false}},
 	{"jetson-agx-orin", "csv-missing:/dev/nvmap", reach{[]string{"/dev/nvmap", "/dev/char/", "/proc/misc"}, false}},
 	{"dgx-a100", "no-uvm", reach{[]string{"/dev/nvidia-uvm", "/dev/char/", "/proc/devices", "/proc/modules", "/proc/driver/nvidia-uvm", "/sys/module/nvidia"}, false}},
+	{"dgx-a100", "unmade", reach{[]string{"/dev/nvidia", "/dev/char/", "/proc/devices", "/proc/modules", "/proc/driver/nvidia-uvm", "/sys/module/nvidia"}, false}},
+	{"dgx-a100", "unmade:caps,gpus", reach{[]string{"/dev/nvidia", "/dev/char/"}, false}},
 	{"t4-server", "stale-major:nvidia-uvm=511", reach{[]string{"/proc/devices"}, false}},
 	{"dgx-a100", "no-nodes", reach{[]string{"/dev/nvidia", "/dev/char/"}, false}},
 	{"a100-mig-2g-3g", "no-nodes:/dev/nvidia-caps/*", reach{[]string{"/dev/nvidia-caps", "/dev/char/"}, false}},
@@ -307,7 +309,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for in, says := range map[string]string{
-		"": "no kind", "gone": `"gone"`, "no-uvm:1": "no argument", "no-uvm:": "after the colon", "off-bus": "neither", "off-bus:x": "neither",
+		"": "no kind", "gone": `"gone"`, "no-uvm:1": "no argument", "no-uvm:": "after the colon", "unmade:gpu": "none of gpus", "unmade:uvm,uvm": "twice", "unmade:uvm,": "none of", "off-bus": "neither", "off-bus:x": "neither",
 		"version-mismatch": "driver version", "version-mismatch:new": "driver version", "csv-missing:rel": "clean", "csv-missing:/a/../b": "clean",
 		"stale-major:nvidia-uvm": "which driver", "stale-major:x=0": "no major", "stale-major:x=4096": "no major", "no-nodes:/etc/*": "below /dev", "no-nodes:/dev/[": "below /dev",
 		"node:/dev/nvidia0": "nothing is said", "node:/dev/nvidia0,mode=0999": "mode", "node:/dev/nvidia0,mode=1777": "mode", "node:/etc/x,uid=1": "below /dev",
@@ -347,4 +349,27 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %q, which is %q, %v", s, x, again, err)
 		}
 	})
+}
+
+// Nodes that are made are made for good, and other faults keep theirs away.
+func TestMade(t *testing.T) {
+	for _, tc := range []struct {
+		host, group string
+		before      []string
+		want        []string
+	}{
+		{"dgx-a100", "uvm", []string{"unmade"}, []string{"unmade:gpus,modeset,caps"}},
+		{"dgx-a100", "uvm", []string{"unmade:uvm"}, nil},
+		{"dgx-a100", "gpus", []string{"unmade:uvm,caps"}, []string{"unmade:uvm,caps"}},
+		{"dgx-a100", "uvm", []string{"no-uvm"}, []string{"no-uvm"}},
+		{"dgx-a100", "uvm", []string{"no-uvm", "unmade"}, []string{"no-uvm", "unmade:gpus,modeset,caps"}},
+		{"dgx-a100", "gpus", []string{"off-bus:0", "unmade:gpus"}, []string{"off-bus:0"}},
+		{"dgx-a100", "gpus", []string{"no-nodes:/dev/nvidia-caps/*", "unmade:gpus"}, []string{"no-nodes:/dev/nvidia-caps/*"}},
+		{"dgx-a100", "what", []string{"unmade"}, []string{"unmade"}},
+	} {
+		got := list(t, tc.before...).Made(tc.group, model(t, tc.host))
+		if diff := cmp.Diff(tc.want, got.Texts()); diff != "" {
+			t.Errorf("%v, %s made (-want +got):\n%s", tc.before, tc.group, diff)
+		}
+	}
 }

@@ -65,15 +65,24 @@ func breakPersistenced(b *Broken, _ Fault) error {
 }
 
 func breakUVM(b *Broken, _ Fault) error {
-	if b.Model.Driver == nil || !slices.Contains(b.Model.Driver.Modules, "nvidia_uvm") {
+	if !hasUVM(b.Model) {
 		return impossible("the module nvidia_uvm is not loaded on this host")
 	}
-	m := b.Model.Clone()
+	b.Model = withoutUVM(b.Model)
+	return nil
+}
+
+func hasUVM(m host.Model) bool {
+	return m.Driver != nil && slices.Contains(m.Driver.Modules, "nvidia_uvm")
+}
+
+// withoutUVM is m before the module nvidia_uvm was loaded.
+func withoutUVM(m host.Model) host.Model {
+	m = m.Clone()
 	m.Driver.Modules = slices.DeleteFunc(m.Driver.Modules, func(name string) bool { return name == "nvidia_uvm" })
 	m.Majors = slices.DeleteFunc(m.Majors, func(x host.Major) bool { return x.Name == "nvidia-uvm" })
 	m.Nodes = slices.DeleteFunc(m.Nodes, func(n device.Node) bool { return strings.HasPrefix(n.Path, "/dev/nvidia-uvm") })
-	b.Model = m
-	return nil
+	return m
 }
 
 // Majors that the kernel or NVIDIA's driver has for good

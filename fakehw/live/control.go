@@ -35,8 +35,11 @@ var errRefused = errors.New("refused")
 // Control carries out one command. Whoever shows the host to programs has been
 // told of the change when it returns.
 func (d *Driver) Control(_ context.Context, c control.Command, from control.Caller) (reply control.Reply) {
-	if c.Verb == control.SetVFs {
+	switch c.Verb {
+	case control.SetVFs:
 		return d.setVFs(c, from)
+	case control.MakeNodes:
+		return d.makeNodes(c.Group)
 	}
 	c, reply = d.h.asked(c)
 	if reply.Code != nvml.SUCCESS {
@@ -108,4 +111,17 @@ func (d *Driver) setVFs(c control.Command, from control.Caller) control.Reply {
 	default:
 		return control.Refuse(nvml.ERROR_INVALID_ARGUMENT, "%s: %v", attr, errno)
 	}
+}
+
+// makeNodes makes the nodes of a group, as nvidia-modprobe does: those that
+// nothing had asked for so far, and those that a program has removed. What another
+// fault takes away stays away.
+func (d *Driver) makeNodes(group string) control.Reply {
+	if d.h.Model().Driver == nil {
+		return control.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
+	}
+	if err := d.h.makeNodes(group); err != nil {
+		return control.Refuse(nvml.ERROR_UNKNOWN, "%v", err)
+	}
+	return control.OK()
 }

@@ -112,3 +112,42 @@ func TestVirtualFunctionsAreMadeByTheAttribute(t *testing.T) {
 	ask(t, d, control.Caller{}, "sriov 0000:ff:00.0 4", nvml.ERROR_GPU_IS_LOST)
 	ask(t, d, control.Caller{UID: 1}, "sriov 0000:07:00.0 4", nvml.ERROR_NO_PERMISSION)
 }
+
+// NVIDIA's tools make the nodes that nothing has asked for, and not those that a
+// fault keeps away.
+func TestNodesAreMadeWhenTheyAreAskedFor(t *testing.T) {
+	r := start(t, "dgx-a100")
+	d := live.NewDriver(r.Host)
+	sound := r.Tree().Sum()
+	if err := r.SetFaults(faults(t, "unmade")); err != nil {
+		t.Fatal(err)
+	}
+	r.wants("!/dev/nvidia0", "!/dev/nvidiactl", "!/dev/nvidia-uvm", "!/dev/nvidia-caps/nvidia-cap1", "!/dev/nvidia-modeset", "!/sys/module/nvidia_uvm", "/sys/module/nvidia")
+	nobody := control.Caller{UID: 65534, GID: 65534} // nvidia-modprobe is set-user-id root
+	ask(t, d, nobody, "make-nodes gpus", nvml.SUCCESS)
+	r.wants("/dev/nvidia0", "/dev/nvidiactl", "!/dev/nvidia-uvm")
+	ask(t, d, nobody, "make-nodes uvm", nvml.SUCCESS)
+	r.wants("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/sys/module/nvidia_uvm", "!/dev/nvidia-modeset")
+	ask(t, d, nobody, "make-nodes modeset", nvml.SUCCESS)
+	ask(t, d, nobody, "make-nodes caps", nvml.SUCCESS)
+	if len(r.Faults()) > 0 || r.Tree().Sum() != sound {
+		t.Errorf("with all nodes made, the host has the faults %v and is another", r.Faults())
+	}
+	told := 0
+	r.Watch(func(e live.Event) { told += len(e.Changes) })
+	ask(t, d, nobody, "make-nodes gpus", nvml.SUCCESS)
+	if told != 9 { // eight GPUs and nvidiactl, should somebody have removed one
+		t.Errorf("%d nodes were told of; want 9", told)
+	}
+	for _, f := range []string{"no-uvm", "no-nodes:/dev/nvidia-uvm*"} {
+		if err := r.SetFaults(faults(t, f)); err != nil {
+			t.Fatal(err)
+		}
+		ask(t, d, control.Caller{}, "make-nodes uvm", nvml.SUCCESS)
+		r.wants("!/dev/nvidia-uvm")
+	}
+	if err := r.SetFaults(faults(t, "no-driver")); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, d, control.Caller{}, "make-nodes gpus", nvml.ERROR_DRIVER_NOT_LOADED)
+}

@@ -13,6 +13,7 @@ import (
 	"gpurig/core/pci"
 	"gpurig/fakehw/control"
 	"gpurig/fakehw/fault"
+	"gpurig/fakehw/tree"
 )
 
 // Faults returns what is broken on the host.
@@ -54,6 +55,32 @@ func (h *Host) ChangeFaults(f func(fault.List) (fault.List, error)) error {
 		h.mu.Unlock()
 	}
 	return err
+}
+
+// makeNodes ends the faults that say that nothing has asked for the nodes of a
+// group, and tells everybody of all nodes in it.
+func (h *Host) makeNodes(group string) error {
+	faults := h.Faults()
+	if made := faults.Made(group, h.sound()); !slices.Equal(made, faults) {
+		if err := h.ChangeFaults(func(now fault.List) (fault.List, error) { return now.Made(group, h.sound()), nil }); err != nil {
+			return err
+		}
+	}
+	h.writing.Lock()
+	defer h.writing.Unlock()
+	h.mu.Lock()
+	m, watches := h.broken.Model.Clone(), h.watches
+	h.mu.Unlock()
+	var changes []tree.Change
+	for _, n := range m.Nodes {
+		if fault.InGroup(group, n.Path) {
+			changes = append(changes, tree.Change{Path: n.Path, Kind: tree.Added})
+		}
+	}
+	for _, w := range watches {
+		w(Event{Model: m.Clone(), Changes: changes})
+	}
+	return nil
 }
 
 // pin names the GPUs of faults by address. Those that were there before keep

@@ -68,12 +68,26 @@ const (
 )
 
 // Dir is the folder of this user's machines: gpurig in XDG_RUNTIME_DIR, else
-// gpurig-UID in the folder of temporary files.
+// gpurig-UID in the folder of temporary files. It is the same inside a machine, also
+// in the user namespace of one, where the user is root.
 func Dir() string {
 	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
 		return filepath.Join(d, "gpurig")
 	}
-	return filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-%d", os.Geteuid()))
+	text, _ := os.ReadFile("/proc/self/uid_map") // without it, no user has another id outside
+	return filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-%d", outside(uint64(os.Geteuid()), string(text))))
+}
+
+// outside returns what a user is called in the namespace above, by uid_map
+// (user_namespaces(7)).
+func outside(uid uint64, uidMap string) uint64 {
+	for line := range strings.Lines(uidMap) {
+		var in, out, size uint64
+		if _, err := fmt.Sscan(line, &in, &out, &size); err == nil && uid >= in && uid-in < size {
+			return out + uid - in
+		}
+	}
+	return uid
 }
 
 // ours makes sure that dir is a folder of ours that nobody else can enter.

@@ -1,6 +1,6 @@
 // Package smi has the programs of NVIDIA's driver that ask and change a host:
-// nvidia-smi, a small C program of ours that is compiled where it is needed, and
-// sriov-manage, a script.
+// nvidia-smi and nvidia-modprobe, small C programs of ours that are compiled where
+// they are needed, and sriov-manage, a script.
 //
 // nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows nothing but
 // what that answers; only a GPU reset, for which NVML has no call, it asks of the
@@ -22,15 +22,18 @@ import (
 	"gpurig/fakehw/nvmllib"
 )
 
-// Where a driver installs the two.
+// Where a driver installs them.
 const (
 	Path            = "/usr/bin/nvidia-smi"
+	ModprobePath    = "/usr/bin/nvidia-modprobe"
 	SRIOVManagePath = "/usr/lib/nvidia/sriov-manage"
 )
 
 var (
 	//go:embed csrc/*.c csrc/*.h
 	sources embed.FS
+	//go:embed modprobe/*.c
+	modprobe embed.FS
 	//go:embed sriov-manage
 	manage []byte
 )
@@ -39,6 +42,15 @@ var (
 // clib.Program. An empty dir is gpurig/smi in the user's cache folder. Without a
 // C compiler the error is a clib.ErrNoCompiler.
 func Build(ctx context.Context, dir string) (string, error) { return program().Build(ctx, dir) }
+
+// BuildModprobe is Build of nvidia-modprobe.
+func BuildModprobe(ctx context.Context, dir string) (string, error) {
+	return clib.Program{
+		Name:    "nvidia-modprobe",
+		Cache:   "modprobe",
+		Sources: []clib.Sources{{FS: modprobe, Pattern: "modprobe/*"}, nvmllib.Channel()},
+	}.Build(ctx, dir)
+}
 
 func program() clib.Program {
 	return clib.Program{

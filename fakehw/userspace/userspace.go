@@ -53,6 +53,7 @@ var artefacts = []artefact{
 	{nvmllib.SONAME, nvmllib.Build},
 	{cudalib.SONAME, cudalib.Build},
 	{path.Base(smi.Path), smi.Build},
+	{path.Base(smi.ModprobePath), smi.BuildModprobe},
 }
 
 // Add puts the working user space of h into the machine that o describes. Without

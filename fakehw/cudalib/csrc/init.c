@@ -145,10 +145,12 @@ static CUresult check_nvgpu(const struct host *h)
 static CUresult check_shared_nodes(const struct host *h)
 {
 	CUresult code;
+	make_missing("/dev/nvidiactl", "make-nodes gpus");
 	if (!node_permitted("/dev/nvidiactl", NVIDIA_MAJOR, CTL_MINOR))
 		return CUDA_ERROR_NO_DEVICE;
 	if ((code = check_version(h)))
 		return code;
+	make_missing("/dev/nvidia-uvm", "make-nodes uvm");
 	int uvm = node_major("nvidia-uvm");
 	return node_permitted("/dev/nvidia-uvm", uvm < 0 ? 0 : (unsigned)uvm, 0) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
 }

@@ -115,6 +115,8 @@ struct gpu;
 CUresult find_devices(void);
 const char *dev_root(void);
 int node_permitted(const char *path, unsigned major, int minor);
+void make_missing(const char *path, const char *request);
+void make_missing(const char *path, const char *request);
 int capability_permitted(const char *path, unsigned major, int minor);
 int node_major(const char *name);
 CUresult check_version(const struct host *h);

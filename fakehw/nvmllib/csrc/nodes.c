@@ -1,11 +1,13 @@
 /*
  * A node that has no driver behind it gives ENXIO when it may be opened, and EPERM
  * or EACCES when its mode or a container's rules forbid it. The real library makes
- * nodes that are missing by nvidia-modprobe, if it can; here nothing can.
+ * nodes that are missing by nvidia-modprobe, which containers lack; this one asks the
+ * host, whose channel they lack.
  */
 #define _GNU_SOURCE
 #include "nodes.h"
 #include "codes.h"
+#include "control.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,6 +43,30 @@ static int reach(const char *root, const char *path, int how)
 	if (fd >= 0)
 		return close(fd);
 	return errno == ENXIO || errno == ENODEV || only_shown(full, how == O_RDONLY ? R_OK : R_OK | W_OK) ? 0 : errno;
+}
+
+static int missing(const char *root, const char *path)
+{
+	char full[PATH_MAX];
+	struct stat st;
+	snprintf(full, sizeof full, "%s%s", root, path);
+	return stat(full, &st) && errno == ENOENT;
+}
+
+/* make_missing has the host make the nodes that nothing has asked for so far. */
+static void make_missing(const char *root, const struct host *h)
+{
+	int gpus = missing(root, "/dev/nvidiactl"), caps = 0;
+	for (int i = 0; i < h->ngpus; i++) {
+		char path[32];
+		snprintf(path, sizeof path, "/dev/nvidia%u", h->gpus[i].minor);
+		gpus = gpus || (h->gpus[i].has_pci && h->gpus[i].has_minor && missing(root, path));
+		caps = caps || h->gpus[i].has_mig_mode;
+	}
+	if (gpus)
+		control_ask("make-nodes gpus", 0, 0);
+	if (gpus || (caps && missing(root, "/dev/nvidia-caps/nvidia-cap1")))
+		control_ask("make-nodes caps", 0, 0);
 }
 
 static int capability(const char *root, unsigned minor)
@@ -87,6 +113,8 @@ unsigned nodes_reach(struct host *h)
 		cards += h->gpus[i].has_pci && h->gpus[i].has_minor; /* Orin's own GPU has other nodes */
 	if (!cards)
 		return SUCCESS;
+	if (!*root)
+		make_missing(root, h);
 	switch (reach(root, "/dev/nvidiactl", O_RDWR)) {
 	case 0:
 		break;
