@@ -2,6 +2,7 @@ package hook
 
 import (
 	"bytes"
+	"path"
 	"slices"
 	"strings"
 
@@ -87,6 +88,9 @@ func (w *work) surveyLinker() error {
 	}
 	w.journal.Linker = true
 	for _, arch := range l.musl {
+		if err := w.surveyDir(path.Dir(muslFile(arch))); err != nil {
+			return err
+		}
 		if _, err := w.planMusl(arch); err != nil {
 			return err
 		}

@@ -74,6 +74,8 @@ func (s *stand) plant(base string, lines ...string) {
 
 func makeInode(kind, p, arg string) error {
 	switch kind {
+	case "none": // not even what a stand has otherwise
+		return nil
 	case "dir":
 		return os.MkdirAll(p, 0o755)
 	case "file":

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/ldcache"
 	"gpurig/hook/inroot"
 )
 
@@ -106,7 +107,7 @@ func keeper(f hookspec.File) keeping {
 // of a library beside it, which the file wants mounted or the image itself has.
 func (w *work) keeps(k keeping, p string, l ownLink) bool {
 	dir := path.Dir(p)
-	if k.links[p] || !l.SONAME || !slices.Contains(k.folders, dir) {
+	if k.links[p] || !l.SONAME || !w.isOneOf(k.folders, dir) {
 		return k.links[p]
 	}
 	for _, text := range l.Texts {
@@ -120,6 +121,12 @@ func (w *work) keeps(k keeping, p string, l ownLink) bool {
 		}
 	}
 	return false
+}
+
+// isOneOf reports whether dir, a path without links, is one of the folders, by
+// whatever name.
+func (w *work) isOneOf(folders []string, dir string) bool {
+	return slices.Contains(folders, dir) || len(ldcache.Within(view{w}, []ldcache.Link{{Real: dir}}, folders)) > 0
 }
 
 func (w *work) takePoint(p string) error {

@@ -2,14 +2,19 @@ package ldcache
 
 import (
 	"io/fs"
+	"path"
 	"slices"
 )
 
 // Added returns those of folders that the configuration of a root does not have
-// without the file own: what own has to name. A folder that is there already
-// keeps its place, and so do the libraries in it.
+// without the file own, by whatever name: what own has to name. A folder that is
+// there already keeps its place, and so do the libraries in it.
 func Added(v View, own string, folders []string) []string {
-	conf, _ := Conf(without{v, own})
+	hidden := without{v, own}
+	if dir, _, err := resolve(v, path.Dir(own)); err == nil { // /etc may be a link
+		hidden.path = path.Join(dir, path.Base(own))
+	}
+	conf, _ := Conf(hidden)
 	return slices.DeleteFunc(slices.Clone(folders), func(d string) bool { return slices.Contains(conf, d) })
 }
 
@@ -33,7 +38,7 @@ func Within(v View, links []Link, folders []string) []Link {
 	return slices.DeleteFunc(slices.Clone(links), func(l Link) bool { return !real[l.Real] })
 }
 
-// without is a View in which one path is not there.
+// without is a View in which one path, whose folder is resolved, is not there.
 type without struct {
 	View
 	path string

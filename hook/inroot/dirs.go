@@ -91,20 +91,26 @@ func (r *Root) OnDev(p string) (bool, error) {
 }
 
 // within runs f with the anchor of p and gives directory names back their
-// prefix.
+// prefix. On a root whose mount maps ids (mount_setattr(2)), our own have none
+// (EOVERFLOW) and the container root's are used.
 func (r *Root) within(p string, f func(a *Root, q string) (Result, error)) (Result, error) {
 	a, q, err := r.anchor(p)
 	if err != nil {
 		return Result{}, err
 	}
-	if a == r {
-		return f(a, q)
-	}
 	var res Result
+	if a == r {
+		if res, err = f(a, q); !errors.Is(err, unix.EOVERFLOW) {
+			return res, err
+		}
+	}
 	err = r.asOwner(func() (err error) {
 		res, err = f(a, q)
 		return err
 	})
+	if a == r {
+		return res, err
+	}
 	for i := range res.Dirs {
 		res.Dirs[i] = "/dev" + res.Dirs[i]
 	}
