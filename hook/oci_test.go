@@ -76,6 +76,39 @@ func TestOCIByHand(t *testing.T) {
 	}
 }
 
+// Where the container's root cannot read the bundle, the hook is told the root.
+func TestOCIWithRoot(t *testing.T) {
+	for _, tc := range []struct {
+		name, root string
+		code       int
+		said       string
+	}{
+		{"a root", "$R", hook.ExitOK, ""},
+		{"the host's", "/", hook.ExitUsage, "host's own root"},
+		{"a relative one", "root", hook.ExitUsage, "not an absolute, clean path"},
+		{"a link to the host (A14)", "$B/l", hook.ExitFailed, "not a directory"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newStand(t, "dir usr/lib")
+			full(s)
+			s.write()
+			dir := filepath.Dir(s.root)
+			s.plant(dir, "link l $H")
+			s.photo()
+			cmd := hookCommand(t, "--oci", "--root", strings.NewReplacer("$R", s.root, "$B", dir).Replace(tc.root), s.file)
+			cmd.Stdin = strings.NewReader(`{"bundle":"/not/to/be/read"}`)
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != tc.code || !strings.Contains(string(out), tc.said) {
+				t.Errorf("exit %d, %s; want %d, %q", code, out, tc.code, tc.said)
+			}
+			s.canary()
+			if _, err := os.Lstat(s.path("usr/lib/gpu/libcuda.so.1")); (err == nil) != (tc.code == hook.ExitOK) {
+				t.Errorf("the link: %v", err)
+			}
+		})
+	}
+}
+
 // A poststop hook is told of a stopped container: what prepare made for mounts
 // goes, what apply made stays for the next start.
 func TestOCIStopped(t *testing.T) {

@@ -48,10 +48,10 @@ type Hook struct {
 // Reference: https://github.com/opencontainers/runc/blob/v1.1.5/man/runc-create.8.md
 func Amend(dir, runtime string, args []string) error {
 	a, err := readAmendment(dir, args)
-	if err != nil {
-		return report(args, err)
-	}
 	switch {
+	case err != nil:
+		return report(args, err)
+	case a == nil:
 	case slices.Contains(args, "create"):
 		if err := a.create(args); err != nil {
 			return report(args, err)
@@ -62,22 +62,22 @@ func Amend(dir, runtime string, args []string) error {
 	return unix.Exec(runtime, append([]string{runtime}, args...), os.Environ())
 }
 
-// readAmendment reads that of the container which args end with. There is none
-// for commands that name no container of ours.
-func readAmendment(dir string, args []string) (Amendment, error) {
-	var a Amendment
+// readAmendment reads that of the container which args end with; nil: they name no
+// container of ours.
+func readAmendment(dir string, args []string) (*Amendment, error) {
 	if len(args) == 0 {
-		return a, nil
+		return nil, nil
 	}
 	data, err := os.ReadFile(filepath.Join(dir, filepath.Base(args[len(args)-1])+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, nil
+		return nil, nil
 	}
 	if err != nil {
-		return a, err
+		return nil, err
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("amendment of container %s: %w", args[len(args)-1], err)
+	a := &Amendment{}
+	if err := json.Unmarshal(data, a); err != nil {
+		return nil, fmt.Errorf("amendment of container %s: %w", args[len(args)-1], err)
 	}
 	return a, nil
 }

@@ -199,7 +199,7 @@ func answer(err error) error {
 		err = fmt.Errorf("cdi-hook: %s", strings.TrimSpace(said))
 	}
 	var refused net.Error
-	lost := client.IsErrConnectionFailed(err) || errors.As(err, &refused) || errors.Is(err, context.Canceled)
+	lost := client.IsErrConnectionFailed(err) || errors.As(err, &refused) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}

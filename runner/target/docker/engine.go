@@ -147,31 +147,32 @@ var errNoAnswer = errors.New("no answer")
 
 // answers asks the engine who it is.
 func (e *engine) answers(ctx context.Context) error {
-	if _, err := os.Stat(e.Outside(socketName)); err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	if e.tc == nil {
-		one, err := client.New(client.WithHost("unix://" + e.Outside(socketName)))
-		if err != nil {
-			return err
-		}
-		defer one.Close()
-		v, err := one.ServerVersion(ctx, client.ServerVersionOptions{})
-		if client.IsErrConnectionFailed(err) {
-			return fmt.Errorf("%w: %w", errNoAnswer, err)
-		}
-		if err != nil {
-			return err // also an engine that is too old
-		}
-		e.version = v.Version
-		e.tc, err = newProvider(e.Outside(socketName))
+	version, err := ask(ctx, e.Outside(socketName))
+	if err != nil || e.tc != nil {
 		return err
 	}
-	_, err := e.tc.Client().Ping(ctx, client.PingOptions{})
+	e.version = version
+	e.tc, err = newProvider(e.Outside(socketName))
+	return err
+}
+
+// ask returns the version of the engine at a socket. The error is errNoAnswer, or
+// what the engine cannot be used for: it is too old.
+func ask(ctx context.Context, socket string) (string, error) {
+	api, err := client.New(client.WithHost("unix://" + socket))
 	if err != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
+		return "", err
 	}
-	return nil
+	defer api.Close()
+	var v client.ServerVersionResult
+	_, err = api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err == nil {
+		v, err = api.ServerVersion(ctx, client.ServerVersionOptions{})
+	}
+	if client.IsErrConnectionFailed(err) {
+		err = fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return v.Version, err
 }
 
 // lastWords is the last that the engine said. It is read after it has ended.

@@ -19,6 +19,7 @@ import (
 	"gpurig/core/host/osroot"
 	"gpurig/core/oci"
 	"gpurig/core/plan"
+	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/agent"
@@ -164,11 +165,12 @@ func (c *Container) hooks(r *request) {
 	}
 }
 
-// root is the container's root as it is now: the image's before the engine has
-// made it.
+// root is the container's root as it is now, or is going to be when the engine
+// has made it.
 func (c *Container) root() (host.Root, func(), error) {
 	if c.ctr == nil {
-		return c.content.Tree, func() {}, nil
+		root := c.content.Tree.Clone()
+		return root, func() {}, image.DockerRoot(root)
 	}
 	dir, err := c.engine.rootDir(c.ctr.GetContainerID())
 	if err != nil {

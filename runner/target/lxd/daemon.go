@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -123,29 +122,10 @@ func (d *daemon) lastWords() string {
 	return lines[len(lines)-1]
 }
 
-// pid is that of the daemon, as we see it: who listens on its socket.
-func (d *daemon) pid() (int, error) {
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: d.world.Outside(socketName), Net: "unix"})
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Ucred
-	cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(cerr, err); err != nil {
-		return 0, err
-	}
-	return int(cred.Pid), nil
-}
-
 // stop ends the daemon with a signal; containers stay. SIGTERM is a restart in
 // good order, SIGKILL is the daemon's death.
 func (d *daemon) stop(sig unix.Signal) error {
-	pid, err := d.pid()
+	pid, err := world.Listener(d.world.Outside(socketName))
 	if err != nil {
 		return err
 	}

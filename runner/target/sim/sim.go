@@ -122,7 +122,7 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 	}
 	root := img.Tree.Clone()
 	if s.docker {
-		if err := initLayer(root); err != nil {
+		if err := image.DockerRoot(root); err != nil {
 			return nil, fmt.Errorf("create %s: %w", c.Name, err)
 		}
 	}

@@ -131,16 +131,11 @@ func Accept(ctx context.Context, l *net.UnixListener, ended <-chan struct{}) (Li
 
 // peer learns the process id of the container's first process.
 func (l *Line) peer() error {
-	raw, err := l.conn.SyscallConn()
+	pid, err := peer(l.conn)
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	var cred *unix.Ucred
-	cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err := errors.Join(cerr, err); err != nil {
-		return errors.Join(target.ErrBroken, err)
-	}
-	l.PID = int(cred.Pid)
+	l.PID = pid
 	return nil
 }
 

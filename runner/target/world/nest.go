@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -85,4 +86,28 @@ func (n *Nest) Close() error {
 		return fmt.Errorf("the daemon's helper process: %w", err)
 	}
 	return nil
+}
+
+// Listener is the process that listens on a socket, as we number it.
+func Listener(socket string) (int, error) {
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	return peer(conn)
+}
+
+// peer is the process at the other end of a connection.
+func peer(conn *net.UnixConn) (int, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	cerr := raw.Control(func(fd uintptr) { cred, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err := errors.Join(cerr, err); err != nil {
+		return 0, err
+	}
+	return int(cred.Pid), nil
 }

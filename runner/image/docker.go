@@ -1,4 +1,4 @@
-package sim
+package image
 
 import (
 	"errors"
@@ -8,10 +8,11 @@ import (
 	"gpurig/fakehw/tree"
 )
 
-// initLayer makes the folders that Docker makes in every root before it starts
-// anything there. It goes by no link: where the image has one, a folder takes its
-// place (daemon/initlayer/setup_unix.go, seen with 20.10.24).
-func initLayer(root *tree.Tree) error {
+// DockerRoot makes a tree what Docker makes of it before it starts anything there:
+// it adds the folders that it needs, by a layer of its own. It goes by no link:
+// where the image has one, a folder takes its place (daemon/initlayer/setup_unix.go,
+// seen with 20.10.24).
+func DockerRoot(root *tree.Tree) error {
 	for _, dir := range []string{"/dev", "/etc", "/proc", "/sys"} {
 		e, err := root.Entry(dir)
 		if err == nil && e.Mode.IsDir() {

@@ -1,0 +1,287 @@
+package docker_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cerrdefs "github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/target/docker"
+	"gpurig/runner/target/sim"
+	"gpurig/runner/target/targettest"
+)
+
+var config = target.Config{Name: "c1", Image: "glibc", Cgroup: "v1"}
+
+func host(t *testing.T, driver string) target.Host {
+	t.Helper()
+	h, err := targettest.Host(driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func create(t *testing.T, d target.Target) target.Container {
+	t.Helper()
+	c, err := d.Create(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func begin(t *testing.T, c target.Container, driver string) {
+	t.Helper()
+	if err := c.Start(t.Context(), host(t, driver), targettest.Plan(driver, false)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is no fault of the product is broken, with the cause, and leaves nothing.
+func TestFaultsAreBroken(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		fault func(context.Context, target.Container) error
+		want  string
+		dead  bool // the engine is gone, and what it stores with Close
+	}{
+		{"the engine dies", func(_ context.Context, c target.Container) error { return docker.EngineOf(c).Kill() }, "Is the docker daemon running", true},
+		{"no socket", func(_ context.Context, c target.Container) error { return docker.RemoveSocket(c) }, "connect to the docker API", true},
+		{"no image", docker.RemoveImage, "No such image", false},
+		{"the name is taken", docker.TakeName, "already in use", false},
+		{"the disk is full", docker.Fill, "no space left on device", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d, ctx := requireDocker(t, config).d, t.Context()
+			c := create(t, d)
+			if err := tc.fault(ctx, c); err != nil {
+				t.Fatal(err)
+			}
+			err := c.Start(ctx, host(t, targettest.Version), targettest.Plan(targettest.Version, false))
+			if !errors.Is(err, target.ErrBroken) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Start() = %v; want ErrBroken with %q", err, tc.want)
+			}
+			if c.Running() {
+				t.Error("it runs")
+			}
+			if tc.dead {
+				return
+			}
+			if err := c.Remove(ctx); err != nil {
+				t.Errorf("Remove() = %v", err)
+			}
+			taken := 0
+			if tc.name == "the name is taken" {
+				taken = 1 // somebody else's, which is not ours to remove
+			}
+			if n, _, err := docker.Stored(ctx, c); n != taken || err != nil {
+				t.Errorf("the engine has %d containers, %v; want %d", n, err, taken)
+			}
+		})
+	}
+}
+
+// A container that was created anew several times takes its images along.
+func TestNothingIsLeftInTheEngine(t *testing.T) {
+	d := requireDocker(t, config).d
+	c := create(t, d)
+	_, before, err := docker.Stored(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, driver := range []string{"535.183.01", targettest.Version, "535.183.01"} {
+		begin(t, c, driver)
+		if err := c.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, during, err := docker.Stored(t.Context(), c); during != before+2 || err != nil {
+		t.Errorf("%d images after two changes of the plan, %v; %d before", during, err, before)
+	}
+	if err := c.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, after, err := docker.Stored(t.Context(), c); n != 0 || after != before || err != nil {
+		t.Errorf("the engine has %d containers and %d images, %v; want none and %d", n, after, err, before)
+	}
+}
+
+// An engine that loses power has its container after the machine is up again, and
+// starts it with the driver that is there then, as the simulation does.
+func TestRebootWithDriverUpgrade(t *testing.T) {
+	r := requireDocker(t, config)
+	s, err := sim.NewDocker(r.images)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []observe.Observation
+	for _, d := range []target.Target{s, r.d} {
+		c := create(t, d)
+		begin(t, c, "535.183.01")
+		if d == target.Target(s) {
+			err = c.Crash(t.Context())
+		} else {
+			err = docker.Reboot(t.Context(), r.d, c)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin(t, c, targettest.Version)
+		o, err := c.Observe(t.Context(), targettest.Request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, o)
+		if err := c.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, d := range observe.Diff(seen[0], seen[1]) {
+		t.Errorf("simulated | real: %s", d)
+	}
+}
+
+// An engine that is too old, or is none, is refused with the cause.
+func TestEngineThatCannotBeUsed(t *testing.T) {
+	for _, tc := range []struct {
+		name, api string
+		code      int
+		want      string
+	}{
+		{"too old", "1.24", http.StatusOK, "minimum supported API version"},
+		{"an error", "1.41", http.StatusInternalServerError, "out of order"},
+		{"old enough", "1.41", http.StatusOK, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			at := filepath.Join(t.TempDir(), "s")
+			l, err := net.Listen("unix", at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("API-Version", tc.api)
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(tc.code)
+				fmt.Fprint(w, `{"Version":"20.10.24","ApiVersion":"1.41","message":"out of order"}`)
+			}))
+			server.Listener = l
+			server.Start()
+			defer server.Close()
+			version, err := docker.Ask(t.Context(), at)
+			if tc.want == "" {
+				if err != nil || version != "20.10.24" {
+					t.Errorf("Ask() = %q, %v", version, err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Ask() = %v; want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// What an engine says of a configuration is an answer; what keeps it from saying
+// anything is not.
+func TestAnswerSortsErrors(t *testing.T) {
+	for _, tc := range []struct {
+		err    error
+		broken bool
+		want   string
+	}{
+		{&net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", unix.EACCES)}, true, "permission denied"},
+		{&net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", unix.ENOENT)}, true, "no such file"},
+		{fmt.Errorf("create: %w", cerrdefs.ErrConflict), true, "conflict"},
+		{cerrdefs.ErrInternal.WithMessage("write /x: no space left on device"), true, "no space"},
+		{context.DeadlineExceeded, true, "deadline"},
+		{cerrdefs.ErrInvalidArgument.WithMessage("bind source path does not exist: /x"), false, "bind source"},
+		{cerrdefs.ErrInternal.WithMessage(`error running hook: exit status 1, stdout: , stderr: cdi-hook: no such root\n`), false, "cdi-hook: no such root"},
+	} {
+		err := docker.Answer(tc.err)
+		if errors.Is(err, target.ErrBroken) != tc.broken || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("answer(%v) = %v; want broken %t, %q", tc.err, err, tc.broken, tc.want)
+		}
+	}
+}
+
+// leftovers lists what of ours is to be seen on the machine.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	var out []string
+	for _, pattern := range []string{"/sys/fs/cgroup/gpurig-*", "/sys/fs/cgroup/*/gpurig-*", "/sys/fs/cgroup/*/docker", "/proc/[0-9]*/comm"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range paths {
+			if filepath.Base(p) != "comm" {
+				out = append(out, p)
+			} else if name, err := os.ReadFile(p); err == nil && slices.Contains([]string{"dockerd", "containerd", "containerd-shim"}, strings.TrimSpace(string(name))) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// The victim is this test binary again: it starts a container and waits to be
+// killed. Engine and container end with it, and the next run sweeps.
+func TestF29HarnessKilled(t *testing.T) {
+	const victim = "GPURIG_TEST_VICTIM"
+	if os.Getenv(victim) != "" {
+		begin(t, create(t, requireDocker(t, config).d), targettest.Version)
+		fmt.Println("started")
+		select {}
+	}
+	if err := requireDocker(t, config).d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	before := leftovers(t)
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
+	cmd.Env = append(os.Environ(), victim+"=1", programsEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+		t.Fatalf("the victim says %q, %v", line, err)
+	}
+	if during := leftovers(t); len(during) <= len(before) {
+		t.Errorf("with an engine running nothing of ours is seen: %q", during)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // killed, as asked
+	for range 200 {
+		if err := requireDocker(t, config).d.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(before, leftovers(t)) {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Errorf("left by a killed run: %q; before: %q", leftovers(t), before)
+}
