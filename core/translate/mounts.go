@@ -35,6 +35,8 @@ func (p *part) bindMount(edit string, m *specs.Mount) {
 	}
 	f := p.look.at(m.HostPath)
 	switch {
+	case f.gone() && !p.named(edit, m):
+		return
 	case f.gone():
 		p.missing = append(p.missing, missing{p.at(edit), m.HostPath})
 		return
@@ -118,6 +120,16 @@ func (p *part) sourceAllowed(edit string, m *specs.Mount, f found, o *mountOpts)
 		}
 	}
 	return p.writable(edit, m, f, write, r.Name(), o)
+}
+
+// named checks a host path where nothing is: the policy is asked for its name.
+func (p *part) named(edit string, m *specs.Mount) bool {
+	at := p.look.container(p.look.strip(m.HostPath))
+	_, _, ok := p.opts.Policy.Source(at)
+	if !ok {
+		p.refuse(edit, ReasonSourceBad, policy.Hint("sources", at), "host path %s, where nothing is, is not one that containers are given (rules \"source\")", quote(m.HostPath))
+	}
+	return ok
 }
 
 func cause(err error) string {

@@ -99,6 +99,7 @@ type cdiLine struct {
 
 func newCDIList(s Streams) *cobra.Command {
 	var hostName string
+	var faults []string
 	var out output
 	cmd := &cobra.Command{
 		Use:     "list",
@@ -106,7 +107,7 @@ func newCDIList(s Streams) *cobra.Command {
 		Example: "  gpurig cdi list --host a100-mig-2g-3g",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, closeIt, err := openMachine(hostName)
+			m, closeIt, err := openMachine(hostName, faults...)
 			if err != nil {
 				return err
 			}
@@ -138,68 +139,9 @@ func newCDIList(s Streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	addFaults(cmd, &faults)
 	addOutput(cmd, &out)
 	return cmd
-}
-
-func newCDIValidate(s Streams) *cobra.Command {
-	var out output
-	cmd := &cobra.Command{
-		Use:     "validate FILE...",
-		Short:   "Check CDI Spec files: form, version, numbers, names",
-		Example: "  gpurig cdi validate /etc/cdi/vendor.yaml",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			var errs []error
-			lines := []validLine{}
-			for _, file := range args {
-				l := validLine{File: file, Valid: true}
-				if err := validateFile(file); err != nil {
-					l.Valid = false
-					for _, e := range flatten(err) {
-						l.Problems = append(l.Problems, e.Error())
-					}
-					errs = append(errs, flatten(err)...)
-				}
-				lines = append(lines, l)
-			}
-			err := out.print(s.Out, lines, func(w io.Writer) error {
-				for _, l := range lines {
-					if l.Valid {
-						fmt.Fprintf(w, "%s: valid\n", printable(l.File))
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			for _, e := range errs {
-				printError(s.Err, e)
-			}
-			if len(errs) > 0 {
-				return &exit{code: ExitUsage}
-			}
-			return nil
-		},
-	}
-	addOutput(cmd, &out)
-	return cmd
-}
-
-type validLine struct {
-	File     string   `json:"file"`
-	Valid    bool     `json:"valid"`
-	Problems []string `json:"problems,omitempty"`
-}
-
-func validateFile(file string) error {
-	data, err := readRegular(file, 1<<20)
-	if err != nil {
-		return err
-	}
-	_, err = cdi.Parse(data, file)
-	return err
 }
 
 var errNotRegular = errors.New("not a regular file")

@@ -9,6 +9,7 @@ var commands = []func(Streams) *cobra.Command{
 	newList,
 	newHost,
 	newCDI,
+	newPolicy,
 	newTranslate,
 	newCompare,
 	newMerge,

@@ -13,14 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/cdi"
-	"gpurig/core/cdi/amd"
-	"gpurig/core/cdi/nvidia"
-	"gpurig/core/lxc"
-	"gpurig/core/oci"
-	"gpurig/core/pve"
 	"gpurig/core/refuse"
-	"gpurig/core/request"
-	"gpurig/core/translate"
+	"gpurig/fakehw/fault"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
 	"gpurig/scenarios"
@@ -28,6 +22,7 @@ import (
 
 type explainFlags struct {
 	target  string
+	faults  []string
 	reasons bool
 	out     output
 }
@@ -58,13 +53,14 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 	}
 	cmd.Flags().StringVar(&f.target, "target", "sim", "where the container is made: "+strings.Join(targetNames(), ", "))
 	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the words that refusals, warnings and notes have")
+	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
 	return cmd
 }
 
 // meanings are the reason words of the product, each once, by word.
 func meanings() []refuse.Meaning {
-	all := slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), nvidia.Reasons(), amd.Reasons(), runner.Reasons())
+	all := runner.AllReasons()
 	slices.SortStableFunc(all, func(a, b refuse.Meaning) int { return cmp.Compare(a.Reason, b.Reason) })
 	return slices.CompactFunc(all, func(a, b refuse.Meaning) bool { return a.Reason == b.Reason })
 }
@@ -103,6 +99,12 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 	if err != nil {
 		return err
 	}
+	for _, text := range f.faults {
+		if err := fault.Check(text); err != nil {
+			return err
+		}
+	}
+	v.Faults = append(slices.Clip(v.Faults), f.faults...)
 	if f.target == "auto" {
 		return errors.New(`--target "auto": name one target`)
 	}

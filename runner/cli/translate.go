@@ -32,6 +32,8 @@ type translateFlags struct {
 	nodesDir            string
 	applyIn, lxcVersion string
 	writeHook           bool
+	policy              string
+	faults              []string
 	out                 output
 }
 
@@ -84,6 +86,8 @@ manager that had it work for the same container before then runs it once with
 	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC hook that makes links and library cache: start-host or mount")
 	fl.StringVar(&f.lxcVersion, "lxc-version", "", "version of liblxc (default between 5 and 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
+	addPolicy(cmd, &f.policy)
+	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
 	return cmd
 }
@@ -135,7 +139,7 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err := f.defaults(); err != nil {
 		return translation{}, err
 	}
-	m, closeIt, err := openMachine(f.host)
+	m, closeIt, err := openMachine(f.host, f.faults...)
 	if err != nil {
 		return translation{}, err
 	}
@@ -143,11 +147,15 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err := m.know(); err != nil {
 		return translation{}, err
 	}
+	pol, err := readPolicy(f.policy, m.root)
+	if err != nil {
+		return translation{}, err
+	}
 	edits, owner, err := f.edits(ctx, s, m)
 	if err != nil {
 		return translation{}, err
 	}
-	opts := translate.Options{IDMap: idmap, UID: owner.UID, GID: owner.GID, Mode: owner.Mode, Strict: f.strict}
+	opts := translate.Options{IDMap: idmap, UID: owner.UID, GID: owner.GID, Mode: owner.Mode, Strict: f.strict, Policy: pol}
 	if u := m.model.Userspace; u != nil {
 		opts.DriverRoot = u.DriverRoot
 	}
