@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -18,13 +19,15 @@ type gpu struct {
 	stubDevice
 	host.GPU
 	instances []*gpuInstance
-	migs      []*migDevice // by MIG device index
+	migs      []*migDevice                               // by MIG device index
+	profiles  func() map[int]nvml.GpuInstanceProfileInfo // see gpuInstanceProfiles
 }
 
 var _ nvml.Device = (*gpu)(nil)
 
 func newGPU(l *Library, h host.GPU) *gpu {
 	g := &gpu{stubDevice: stubDevice{l}, GPU: h}
+	g.profiles = sync.OnceValue(g.gpuInstanceProfiles)
 	if h.MIG == nil {
 		return g
 	}

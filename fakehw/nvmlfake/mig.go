@@ -155,9 +155,9 @@ func (g *gpu) GetGpuInstances(p *nvml.GpuInstanceProfileInfo) ([]nvml.GpuInstanc
 	return out, nvml.SUCCESS
 }
 
-// profiles returns the GPU instance profiles of the GPU by their number in NVML.
+// gpuInstanceProfiles are the profiles of the GPU by their number in NVML.
 // A GPU that the catalogue does not have knows those that are in use.
-func (g *gpu) profiles() map[int]nvml.GpuInstanceProfileInfo {
+func (g *gpu) gpuInstanceProfiles() map[int]nvml.GpuInstanceProfileInfo {
 	out := map[int]nvml.GpuInstanceProfileInfo{}
 	for _, p := range geometry(g.GPU) {
 		e := shareOf(g.GPU, p.Name).engines

@@ -12,7 +12,7 @@ import (
 )
 
 // shown are the hosts that programs are shown.
-var shown = []string{"dgx-a100", "a100-mig-2g-3g", "jetson-agx-orin", "igx-orin", "workstation"}
+var shown = []string{"dgx-a100", "a100-mig-2g-3g", "jetson-agx-orin", "igx-orin", "vgpu-a40", "vgpu-l40s", "workstation"}
 
 // functions are the PCI functions of a host that have to do with GPUs, by BDF.
 func functions(m host.Model) map[string]host.PCIFunction {
