@@ -39,7 +39,7 @@ test-lxd: build ## run the tests that have a private LXD make containers; a skip
 	@packaging/need.sh machine
 	GPURIG_REQUIRE_LXD=1 $(GO) test -count=1 -parallel 4 ./runner/target/lxd/...
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestLXD' ./runner/programs
-	$(BIN)/gpurig run --target sim-lxd,lxd --jobs 4 --shard $(LXD_SHARD)
+	$(BIN)/gpurig run --target sim-lxd,lxd --lxd-socket private --jobs 4 --shard $(LXD_SHARD)
 
 # All scenarios on LXD take some minutes: make test-lxd LXD_SHARD=1/1.
 LXD_SHARD ?= 3/16

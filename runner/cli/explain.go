@@ -108,7 +108,7 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 	if f.target == "auto" {
 		return errors.New(`--target "auto": name one target`)
 	}
-	targets, err := openTargets(ctx, []string{f.target}, func(string) {})
+	targets, err := openTargets([]string{f.target}, "", func(string) {})
 	if err != nil {
 		return err
 	}

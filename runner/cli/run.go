@@ -17,6 +17,7 @@ import (
 	"gpurig/runner"
 	"gpurig/runner/doctor"
 	"gpurig/runner/specgen"
+	"gpurig/runner/target/lxd"
 )
 
 type runFlags struct {
@@ -28,6 +29,8 @@ type runFlags struct {
 	faults  []string
 
 	hardware bool
+	// lxdSocket is that of the daemon for targets lxd and incus.
+	lxdSocket string
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -58,6 +61,7 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	f.flags(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
+	fl.StringVar(&f.lxdSocket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
 	addFaults(cmd, &f.faults)
@@ -104,7 +108,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	for _, n := range notes {
 		fmt.Fprintf(s.Err, "note: %s\n", n)
 	}
-	targets, err := openTargets(ctx, f.targets, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	targets, err := openTargets(f.targets, f.lxdSocket, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
 		return err
 	}

@@ -127,22 +127,24 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 }
 
 // A targetMaker opens one target; the error is why it cannot be had here.
-type targetMaker func(ctx context.Context) (target.Target, error)
+type targetMaker func(lxdSocket string) (target.Target, error)
 
 // targetMakers are the targets by name, in the order of reports.
 var targetMakers = []struct {
 	name string
 	make targetMaker
 }{
-	{"sim", func(context.Context) (target.Target, error) { return sim.New(nil) }},
-	{"lxc", func(context.Context) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
-	{"sim-lxd", func(context.Context) (target.Target, error) { return sim.NewLXD(nil) }},
-	{"lxd", func(context.Context) (target.Target, error) { return lxd.Open(lxd.Options{}) }},
-	{"incus", func(context.Context) (target.Target, error) { return lxd.Open(lxd.Options{Flavour: lxdapi.Incus}) }},
-	{"sim-oci", func(context.Context) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
-	{"oci", func(context.Context) (target.Target, error) { return oci.Open(oci.Options{}) }},
-	{"sim-docker", func(context.Context) (target.Target, error) { return sim.NewDocker(nil) }},
-	{"docker", func(context.Context) (target.Target, error) { return docker.Open(docker.Options{}) }},
+	{"sim", func(string) (target.Target, error) { return sim.New(nil) }},
+	{"lxc", func(string) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
+	{"sim-lxd", func(string) (target.Target, error) { return sim.NewLXD(nil) }},
+	{"lxd", func(socket string) (target.Target, error) { return lxd.Open(lxd.Options{Socket: socket}) }},
+	{"incus", func(socket string) (target.Target, error) {
+		return lxd.Open(lxd.Options{Flavour: lxdapi.Incus, Socket: socket})
+	}},
+	{"sim-oci", func(string) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
+	{"oci", func(string) (target.Target, error) { return oci.Open(oci.Options{}) }},
+	{"sim-docker", func(string) (target.Target, error) { return sim.NewDocker(nil) }},
+	{"docker", func(string) (target.Target, error) { return docker.Open(docker.Options{}) }},
 }
 
 func targetNames() []string {
@@ -159,7 +161,7 @@ var byName = []string{"sim-lxd", "lxd", "incus", "sim-docker", "docker"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.
-func openTargets(ctx context.Context, names []string, note func(string)) ([]target.Target, error) {
+func openTargets(names []string, lxdSocket string, note func(string)) ([]target.Target, error) {
 	var out []target.Target
 	auto := slices.Contains(names, "auto")
 	for _, n := range names {
@@ -171,7 +173,7 @@ func openTargets(ctx context.Context, names []string, note func(string)) ([]targ
 		if !slices.Contains(names, m.name) && (!auto || slices.Contains(byName, m.name)) {
 			continue
 		}
-		t, err := m.make(ctx)
+		t, err := m.make(lxdSocket)
 		if err != nil {
 			var cannot *target.CannotError
 			if auto && errors.As(err, &cannot) {

@@ -24,9 +24,12 @@ type State struct {
 	PID    int64  `json:"pid"`    // of its first process, in the daemon's process namespace
 }
 
-// CreatePool makes a storage pool of driver "dir".
-func (c *Client) CreatePool(ctx context.Context, name string) error {
-	return c.do(ctx, "create storage pool "+name, http.MethodPost, "/1.0/storage-pools", map[string]any{"name": name, "driver": "dir"})
+// CreatePool makes a storage pool of driver "dir". source is an empty folder, as
+// the daemon sees it.
+func (c *Client) CreatePool(ctx context.Context, name, source string) error {
+	return c.do(ctx, "create storage pool "+name, http.MethodPost, "/1.0/storage-pools", map[string]any{
+		"name": name, "driver": "dir", "config": map[string]string{"source": source},
+	})
 }
 
 // DeletePool removes a storage pool. None is as good.

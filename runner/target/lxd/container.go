@@ -146,7 +146,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if c.line == nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
 	}
-	r.Manager = string(c.server.daemon.flavour)
+	r.Manager = string(c.server.api.Server().Flavour)
 	o, err := c.line.Look(r)
 	if err != nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
@@ -199,7 +199,7 @@ func (c *Container) Remove(ctx context.Context) error {
 		return nil
 	}
 	c.removed = true
-	err := c.server.removed(ctx, c.name, c.unmount)
+	err := c.server.removed(ctx, c.name)
 	if c.line != nil {
 		c.line.Close() // not before: the container would end by itself meanwhile
 		c.line = nil
@@ -209,12 +209,4 @@ func (c *Container) Remove(ctx context.Context) error {
 		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	return nil
-}
-
-// unmount takes away the read-only view of the root that a failed start leaves.
-func (c *Container) unmount(ctx context.Context) {
-	if c.readOnly {
-		// Where LXD did it already there is nothing to unmount.
-		_ = c.server.daemon.command(ctx, "umount", "-l", c.rootInside()).Run()
-	}
 }

@@ -29,3 +29,15 @@ func Kill(ctx context.Context, l *LXD, cgroup string) error {
 	}
 	return s.daemon.stop(unix.SIGKILL)
 }
+
+// Socket is that of the daemon of one cgroup version, to be used by others.
+func Socket(ctx context.Context, l *LXD, cgroup string) (string, error) {
+	s, err := l.server(ctx, cgroup)
+	if err != nil {
+		return "", err
+	}
+	return s.Outside(socketName), nil
+}
+
+// Found is the socket that o leads to, and whether the user named it.
+func Found(o Options, getenv func(string) string) (string, bool) { return o.socket(getenv) }

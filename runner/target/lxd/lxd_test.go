@@ -73,7 +73,7 @@ func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
 		t.Fatal(err)
 	}
 	images := image.NewSet(nil)
-	l := lxd.New(lxd.Options{Flavour: f, Images: images, Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
+	l := lxd.New(lxd.Options{Flavour: f, Socket: lxd.Private, Images: images, Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
 	t.Cleanup(func() {
 		if err := l.Close(context.Background()); err != nil {
 			t.Errorf("Close: %v", err)

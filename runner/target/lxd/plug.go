@@ -64,7 +64,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 		if err := c.writeHook(e); err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
-		if err := c.hook(ctx, "--stage", "prepare", "--root", c.rootInside()); err != nil {
+		if err := c.hook(ctx, "--stage", "prepare", "--root", c.rootByHand()); err != nil {
 			return err
 		}
 	}
@@ -93,5 +93,5 @@ func (c *Container) dropLinks(ctx context.Context, was, is emission) error {
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	return c.server.Output(ctx, bytes.NewReader(data), c.server.Inside(world.ProbePath), "join")
+	return c.server.Output(ctx, bytes.NewReader(data), c.server.ByHand(world.ProbePath), "join")
 }

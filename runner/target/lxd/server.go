@@ -5,24 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/world"
 )
 
-// pool is the name of the storage pool.
-const pool = "gpurig"
+// poolDir has the storage pool, below the scratch directory. The pool is called
+// as the world is.
+const poolDir = "pool"
 
 // A server is one daemon and what its containers share.
 type server struct {
 	*world.World
-	daemon *daemon
+	daemon *daemon // nil: somebody else's
 	api    *lxdapi.Client
-	cgroup string
+	// Of somebody else's daemon.
+	pid     int
+	nsenter string
 
 	mu     sync.Mutex
 	count  int
@@ -36,7 +42,7 @@ func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p program
 	if err != nil {
 		return nil, err
 	}
-	s := &server{World: w, cgroup: cgroup, images: map[string]func() error{}}
+	s := &server{World: w, images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -50,18 +56,38 @@ func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p program
 	if s.api, err = s.daemon.start(ctx); err != nil {
 		return nil, err
 	}
-	return s, s.api.CreatePool(ctx, pool)
+	return s, s.createPool(ctx)
+}
+
+func (s *server) createPool(ctx context.Context) error {
+	if err := os.Mkdir(s.Outside(poolDir), 0o711); err != nil {
+		return err
+	}
+	return s.api.CreatePool(ctx, s.Prefix(), s.Inside(poolDir))
+}
+
+// command returns a program to be run where the daemon has its mounts.
+func (s *server) command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	if s.daemon == nil {
+		return exec.CommandContext(ctx, s.nsenter, append([]string{"--target", fmt.Sprint(s.pid), "--mount", "--pid", "--wd=/", "--", program}, args...)...)
+	}
+	return s.daemon.command(ctx, program, args...)
 }
 
 func (s *server) close() error {
-	if s.api != nil {
-		s.api.Close()
-	}
 	var errs []error
 	if s.daemon != nil {
 		errs = append(errs, s.daemon.close())
+	} else if s.api != nil {
+		errs = append(errs, s.leave())
 	}
-	return errors.Join(append(errs, s.World.Close())...)
+	if s.api != nil {
+		s.api.Close()
+	}
+	if s.World != nil {
+		errs = append(errs, s.World.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // create makes a container that has no device but its root.
@@ -103,13 +129,10 @@ func (s *server) imported(ctx context.Context, img *image.Image) error {
 }
 
 // rootDir is where a container's root is, below the scratch directory.
-func (s *server) rootDir(name string) string {
-	return filepath.Join(stateDir, "storage-pools", pool, "containers", name, "rootfs")
-}
+func rootDir(name string) string { return filepath.Join(poolDir, "containers", name, "rootfs") }
 
-// removed takes a container away, running or not. stopped is called between its
-// stop and its removal.
-func (s *server) removed(ctx context.Context, name string, stopped func(context.Context)) error {
+// removed takes a container away, running or not.
+func (s *server) removed(ctx context.Context, name string) error {
 	state, err := s.api.State(ctx, name)
 	if err != nil {
 		if lxdapi.IsNotFound(err) {
@@ -122,6 +145,32 @@ func (s *server) removed(ctx context.Context, name string, stopped func(context.
 			return err
 		}
 	}
-	stopped(ctx)
+	if err := s.writable(ctx, name); err != nil {
+		return err
+	}
 	return s.api.Delete(ctx, name)
+}
+
+// writable takes away the read-only view of a root that a failed start leaves where
+// the daemon has its mounts.
+func (s *server) writable(ctx context.Context, name string) error {
+	pid := s.pid
+	if s.daemon != nil {
+		pid = s.daemon.nest.PID()
+	}
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return err
+	}
+	lines, err := observe.ParseMountinfo(string(table))
+	if err != nil {
+		return err
+	}
+	for _, m := range lines {
+		if strings.HasSuffix(m.Target, "/containers/"+name+"/rootfs") {
+			// Where LXD did it meanwhile there is nothing to unmount.
+			_ = s.command(ctx, "/bin/umount", "-l", m.Target).Run()
+		}
+	}
+	return nil
 }

@@ -37,7 +37,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
-	root, err := osroot.New(c.server.Outside(c.server.rootDir(c.name)))
+	root, err := osroot.New(c.server.Outside(rootDir(c.name)))
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
@@ -71,11 +71,12 @@ func (c *Container) instance(e emission) lxdapi.Instance {
 		"lxc.mount.entry = " + c.inside("own") + " " + strings.TrimPrefix(observe.OwnDir, "/") + " none bind,ro,create=dir 0 0",
 	}
 	if c.readOnly {
-		// LXD takes away what is mounted on the root, until it starts liblxc.
-		raw = append(raw, fmt.Sprintf("lxc.hook.pre-start = /bin/sh -c 'mount --bind %[1]s %[1]s && mount -o remount,bind,ro %[1]s'", c.rootInside()))
+		// LXD takes away what is mounted on the root, until it starts liblxc, which
+		// alone says where that is.
+		raw = append(raw, `lxc.hook.pre-start = /bin/sh -c 'r=${LXC_ROOTFS_PATH#dir:} && mount --bind "$r" "$r" && mount -o remount,bind,ro "$r"'`)
 	}
 	raw = append(raw, e.raw...)
-	devices := map[string]lxdapi.Device{"root": {"type": "disk", "path": "/", "pool": pool}}
+	devices := map[string]lxdapi.Device{"root": {"type": "disk", "path": "/", "pool": c.server.Prefix()}}
 	for name, d := range e.devices {
 		devices[name] = d
 	}
@@ -100,20 +101,20 @@ func (c *Container) tidy(ctx context.Context, e emission) error {
 		if err := c.writeHook(e); err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
-		return c.hook(ctx, "--stage", "prepare", "--root", c.rootInside())
+		return c.hook(ctx, "--stage", "prepare", "--root", c.rootByHand())
 	}
-	if err := c.hook(ctx, "--stage", "clean", "--root", c.rootInside()); err != nil {
+	if err := c.hook(ctx, "--stage", "clean", "--root", c.rootByHand()); err != nil {
 		return err
 	}
 	c.hooks = false
 	return nil
 }
 
-func (c *Container) rootInside() string { return c.server.Inside(c.server.rootDir(c.name)) }
+func (c *Container) rootByHand() string { return c.server.ByHand(rootDir(c.name)) }
 
 // hook runs cdi-hook by hand.
 func (c *Container) hook(ctx context.Context, args ...string) error {
-	return c.server.Output(ctx, nil, c.server.Inside(world.HookPath), append(args, c.inside("hook/file.json"))...)
+	return c.server.Output(ctx, nil, c.server.ByHand(world.HookPath), append(args, c.server.ByHand(c.dir+"/hook/file.json"))...)
 }
 
 // writeHook writes the hook file. It only trusts one that root alone can change.

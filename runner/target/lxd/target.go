@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"sync"
 
@@ -16,9 +18,12 @@ import (
 // Options adjust a target. The zero value is LXD and finds everything itself.
 type Options struct {
 	Flavour lxdapi.Flavour // empty: lxdapi.LXD
-	Images  *image.Set     // nil: made from this machine
-	Probe   string         // gpurig-probe; empty: beside our own program
-	Hook    string         // cdi-hook; empty: beside our own program
+	// Socket is that of a daemon to use, which others use too; Private: none but our
+	// own is used. Empty: one that is found running, else our own.
+	Socket string
+	Images *image.Set // nil: made from this machine
+	Probe  string     // gpurig-probe; empty: beside our own program
+	Hook   string     // cdi-hook; empty: beside our own program
 }
 
 // An LXD is the target. It is safe for use by several goroutines; each of its
@@ -67,6 +72,8 @@ func (l *LXD) Family() string { return "lxd" }
 type programs struct {
 	world.Programs
 	daemon, unshare string
+	socket          string // of a daemon that may run; empty: none does
+	asked           bool   // the user named the socket
 }
 
 // able returns the programs, or why there can be no container.
@@ -74,9 +81,13 @@ func (l *LXD) able() (programs, *target.CannotError) {
 	var p programs
 	var cerr *target.CannotError
 	f := l.opts.Flavour
-	p.Programs, cerr = world.Find(l.Name(), l.opts.Probe, l.opts.Hook,
-		world.Tool{Name: f.Daemon(), Hint: f.Hint(), Path: &p.daemon},
-		world.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
+	tools := []world.Tool{{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare}}
+	if p.socket, p.asked = l.opts.socket(os.Getenv); p.socket == "" {
+		tools = append(tools, world.Tool{Name: f.Daemon(), Hint: f.Hint(), Path: &p.daemon})
+	} else if at, err := exec.LookPath(f.Daemon()); err == nil && !p.asked {
+		p.daemon = at // should nobody answer
+	}
+	p.Programs, cerr = world.Find(l.Name(), l.opts.Probe, l.opts.Hook, tools...)
 	return p, cerr
 }
 
@@ -92,8 +103,11 @@ func (l *LXD) Can(ctx context.Context, c target.Config) error {
 	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
 		return l.unable("", "the daemon's id map is %v, and %v is asked for", subids, c.IDMap)
 	}
-	_, err := l.server(ctx, c.Cgroup)
-	return err
+	s, err := l.server(ctx, c.Cgroup)
+	if err != nil || len(c.IDMap) == 0 || s.daemon != nil {
+		return err
+	}
+	return s.mapsIDs(l.Name())
 }
 
 func (l *LXD) unable(hint, why string, args ...any) *target.CannotError {
@@ -113,7 +127,7 @@ func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
 	}
 	p, cerr := l.able()
 	if cerr == nil {
-		s, err := startServer(ctx, l.opts.Flavour, cgroup, p)
+		s, err := l.open(ctx, cgroup, p)
 		if err == nil {
 			l.servers[cgroup] = s
 			return s, nil
@@ -121,7 +135,9 @@ func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
 		if ctx.Err() != nil {
 			return nil, err // the caller gave up: that says nothing of the machine
 		}
-		cerr = l.unable("", "%v", err)
+		if !errors.As(err, &cerr) {
+			cerr = l.unable("", "%v", err)
+		}
 	}
 	l.cannot[cgroup] = cerr
 	return nil, cerr

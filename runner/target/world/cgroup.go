@@ -46,15 +46,23 @@ func removeCgroups(root, pattern string) error {
 func sweepCgroups(root string) error {
 	dirs, errs := cgroupDirs(root, cgroupPrefix+"*-*")
 	for _, d := range dirs {
-		pid, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(d), cgroupPrefix), "-")
-		if n, err := strconv.Atoi(pid); err != nil || unix.Kill(n, 0) != unix.ESRCH {
-			continue // not a name of ours, or its process is there
+		if !Dead(filepath.Base(d)) {
+			continue
 		}
 		if err := removeCgroup(d); !errors.Is(err, unix.EBUSY) {
 			errs = errors.Join(errs, err)
 		}
 	}
 	return errs
+}
+
+// Dead reports whether a name starts with the Prefix of a process that has ended:
+// whatever has it was left behind.
+func Dead(name string) bool {
+	rest, ours := strings.CutPrefix(name, cgroupPrefix)
+	pid, _, more := strings.Cut(rest, "-")
+	n, err := strconv.Atoi(pid)
+	return ours && more && err == nil && n > 0 && unix.Kill(n, 0) == unix.ESRCH
 }
 
 // removeCgroup removes a cgroup and those below it. The kernel lets go of one

@@ -35,11 +35,14 @@ type Programs struct{ Nsenter, Probe, Hook, Smoke string }
 // is in. One of them is hidden under our tmpfs, in the kept namespace only.
 var scratchDirs = []string{"/mnt", "/media", "/srv"}
 
-// A keeper is a helper process that holds a mount namespace.
+// A keeper is a helper process that holds a mount namespace, or somebody else's
+// process whose namespace we use as it is.
 type keeper struct {
-	cmd     *exec.Cmd
+	cmd     *exec.Cmd // nil: somebody else's
 	stdin   io.Closer // closing it ends the process
+	pid     int       // whose namespace it is
 	scratch string    // inside
+	joined  string    // outside, of somebody else's; empty: it is seen through pid
 	prefix  string
 	runtime string // a folder of the machine that gets a tmpfs too
 	madeRun bool   // it was made for us
@@ -76,22 +79,27 @@ func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err err
 	if err := sweepCgroups(k.CgroupRoot()); err != nil {
 		return nil, err
 	}
+	return k, k.copyPrograms(p)
+}
+
+// copyPrograms puts our programs below the scratch directory.
+func (k *keeper) copyPrograms(p Programs) error {
 	for name, from := range map[string]string{ProbePath: p.Probe, HookPath: p.Hook, SmokePath: p.Smoke} {
 		if from == "" {
 			continue
 		}
 		data, err := os.ReadFile(from)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.MkdirAll(filepath.Dir(k.Outside(name)), 0o755); err != nil {
-			return nil, err
+			return err
 		}
 		if err := os.WriteFile(k.Outside(name), data, 0o755); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return k, nil
+	return nil
 }
 
 // run starts the process and waits until its namespace is set up.
@@ -121,37 +129,56 @@ func (k *keeper) run(probe, cgroup string) error {
 		k.cmd = nil
 		return fmt.Errorf("mount namespace with cgroup %s: %s (%v)", cgroup, strings.TrimSpace(stderr.String()), werr)
 	}
+	k.pid = k.cmd.Process.Pid
 	return nil
 }
 
 // Inside returns where a path below the scratch directory is for processes in
-// the namespace; Outside, where it is for us.
+// the namespace; Outside, where it is for us; ByHand, where it is for what Output
+// runs.
 func (k *keeper) Inside(p string) string { return filepath.Join(k.scratch, p) }
 
+// Outside: see Inside.
 func (k *keeper) Outside(p string) string {
-	return filepath.Join("/proc", fmt.Sprint(k.cmd.Process.Pid), "root", k.scratch, p)
+	if k.joined != "" {
+		return filepath.Join(k.joined, p)
+	}
+	return filepath.Join("/proc", fmt.Sprint(k.pid), "root", k.scratch, p)
+}
+
+// ByHand: see Inside.
+func (k *keeper) ByHand(p string) string {
+	if k.joined != "" {
+		return k.Outside(p)
+	}
+	return k.Inside(p)
 }
 
 // CgroupRoot is where the namespace has its cgroups mounted, as we see it.
 func (k *keeper) CgroupRoot() string {
-	return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", k.cmd.Process.Pid)
+	return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", k.pid)
 }
 
 // Command returns a program to be run in the namespace. It gets no environment
 // of ours: liblxc finds no newuidmap on such a PATH and, being root, writes the
 // maps itself, whatever /etc/subuid says.
 func (k *keeper) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	ns := fmt.Sprintf("--mount=/proc/%d/ns/mnt", k.cmd.Process.Pid)
+	ns := fmt.Sprintf("--mount=/proc/%d/ns/mnt", k.pid)
 	cmd := exec.CommandContext(ctx, k.nsenter, append([]string{ns, program}, args...)...)
 	cmd.Env = []string{"PATH=" + k.Inside("nothing")}
 	cmd.Dir = "/"
 	return cmd
 }
 
-// Output runs a program in the namespace to its end. The error has what the
-// program said.
+// Output runs a program in the namespace to its end; for one that we joined, in
+// our own, where process ids are as we see them. The error has what the program said.
 func (k *keeper) Output(ctx context.Context, stdin io.Reader, program string, args ...string) error {
 	cmd := k.Command(ctx, program, args...)
+	if k.joined != "" {
+		env := cmd.Env
+		cmd = exec.CommandContext(ctx, program, args...)
+		cmd.Env, cmd.Dir = env, "/"
+	}
 	cmd.Stdin = stdin
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -185,6 +212,9 @@ func (k *keeper) close() error {
 			errs = append(errs, fmt.Errorf("helper process: %w", err))
 		}
 		k.cmd = nil
+	}
+	if k.joined != "" {
+		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix), os.RemoveAll(k.joined))
 	}
 	if k.madeRun {
 		// Somebody else may use it by now: then it is not empty and stays.

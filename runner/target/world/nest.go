@@ -88,6 +88,9 @@ func (n *Nest) Close() error {
 	return nil
 }
 
+// PID is the nest's first process, as we see it.
+func (n *Nest) PID() int { return n.first.Process.Pid }
+
 // Listener is the process that listens on a socket, as we number it.
 func Listener(socket string) (int, error) {
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: socket, Net: "unix"})

@@ -47,11 +47,17 @@ var worlds atomic.Int64 // of this process, so that cgroup names differ
 // that the programs keep at a path of their own; it is made where it is missing.
 // Empty: there is none.
 func Open(cgroup, runtime string, p Programs) (*World, error) {
-	k, err := startKeeper(cgroup, fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)), runtime, p)
+	k, err := startKeeper(cgroup, newPrefix(), runtime, p)
 	if err != nil {
 		return nil, err
 	}
-	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[string]bool{}}, nil
+	return newWorld(k), nil
+}
+
+func newPrefix() string { return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)) }
+
+func newWorld(k *keeper) *World {
+	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[string]bool{}}
 }
 
 // Close ends the namespace and removes our cgroups. Containers in it end too.

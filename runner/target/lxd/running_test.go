@@ -1,0 +1,228 @@
+package lxd_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpurig/runner/image"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/sim"
+	"gpurig/runner/target/targettest"
+)
+
+// user returns a target that uses the daemon at socket.
+func user(t *testing.T, socket string) *lxd.LXD {
+	t.Helper()
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lxd.New(lxd.Options{Socket: socket, Images: image.NewSet(nil), Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
+	t.Cleanup(func() { l.Close(context.Background()) })
+	return l
+}
+
+// standing starts a daemon that stands for one that others use, and returns its socket.
+func standing(t *testing.T, cgroup string) string {
+	t.Helper()
+	socket, err := lxd.Socket(context.Background(), requireLXD(t, lxdapi.LXD, cgroup).l, cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return socket
+}
+
+// state is all that a daemon has, and the machine of the run with a process id.
+func state(t *testing.T, socket string, pid int) string {
+	t.Helper()
+	api, err := lxdapi.Dial(context.Background(), socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer api.Close()
+	var out []string
+	for kind, list := range map[string]func(context.Context) ([]string, error){"container": api.Instances, "image": api.Aliases, "pool": api.Pools} {
+		names, err := list(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			out = append(out, kind+" "+n)
+		}
+	}
+	for _, pattern := range []string{"/var/lib/gpurig-%d-*", "/sys/fs/cgroup/*/gpurig-%d-*", "/sys/fs/cgroup/gpurig-%d-*"} {
+		paths, err := filepath.Glob(fmt.Sprintf(pattern, pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, paths...)
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
+}
+
+// A daemon that runs already makes the same containers, and nothing is left in it.
+func TestDaemonThatRunsIsUsedAndLeftAsItWas(t *testing.T) {
+	ctx := context.Background()
+	socket := standing(t, "v1")
+	before := state(t, socket, os.Getpid())
+	l := user(t, socket)
+	s, err := sim.NewLXD(image.NewSet(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stories, err := targettest.Stories()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("stories", func(t *testing.T) {
+		for _, story := range stories {
+			t.Run(story.Name, func(t *testing.T) {
+				t.Parallel()
+				if story.Config.Cgroup == "v2" {
+					t.Skip("the daemon's containers have v1")
+				}
+				want, err := targettest.Tell(ctx, s, story)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := targettest.Tell(ctx, l, story)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compare(t, want, got)
+			})
+		}
+	})
+	begin(t, l) // and one that is left running
+	during := state(t, socket, os.Getpid())
+	for _, want := range []string{"container gpurig-", "image gpurig-", "/var/lib/gpurig-"} {
+		if !strings.Contains(during, want) {
+			t.Errorf("while it is used there is no %q:\n%s", want, during)
+		}
+	}
+	if err := l.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if after := state(t, socket, os.Getpid()); after != before {
+		t.Errorf("after it was used there is\n%s\nbefore there was\n%s", after, before)
+	}
+}
+
+// What a killed run left in a daemon that goes on, the next one removes. The victim
+// is this test binary again.
+func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
+	const victim = "GPURIG_TEST_SOCKET"
+	if socket := os.Getenv(victim); socket != "" {
+		begin(t, user(t, socket))
+		fmt.Println("started")
+		select {}
+	}
+	socket := standing(t, "v1")
+	dir, err := builtPrograms()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilledWithADaemonThatGoesOn$")
+	cmd.Env = append(os.Environ(), victim+"="+socket, programsEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	before := state(t, socket, cmd.Process.Pid)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if kerr := cmd.Process.Kill(); kerr != nil {
+		t.Fatal(kerr)
+	}
+	_ = cmd.Wait() // killed, as asked
+	if line != "started\n" {
+		t.Fatalf("the victim says %q, %v", line, err)
+	}
+	if state(t, socket, cmd.Process.Pid) == before {
+		t.Error("a killed run left nothing: nothing is shown by this test")
+	}
+	l := user(t, socket)
+	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if after := state(t, socket, cmd.Process.Pid); after != before {
+		t.Errorf("after the next run there is\n%s\nbefore there was\n%s", after, before)
+	}
+}
+
+// A socket that the user named is that, or the target says why it cannot.
+func TestSocketThatCannotServe(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	deaf := filepath.Join(t.TempDir(), "deaf")
+	l, err := net.Listen("unix", deaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close() // as a daemon that was killed leaves its socket
+	for socket, want := range map[string]string{
+		filepath.Join(t.TempDir(), "none"): "no such file or directory",
+		deaf:                               "connection refused",
+		"/dev/null":                        "connection refused",
+	} {
+		err := user(t, socket).Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"})
+		cerr, ok := errors.AsType[*target.CannotError](err)
+		if !ok || !strings.Contains(cerr.Why, socket) || !strings.Contains(cerr.Why, want) || !strings.Contains(cerr.Hint, "--lxd-socket") {
+			t.Errorf("%s: Can() = %v; want that it cannot, with %q and a hint", socket, err, want)
+		}
+	}
+}
+
+// The containers of a daemon that runs have the cgroups that it has.
+func TestDaemonThatRunsHasOneCgroupVersion(t *testing.T) {
+	socket := standing(t, "v2")
+	l := user(t, socket)
+	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: "v2"}); err != nil {
+		t.Errorf("v2: %v", err)
+	}
+	err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"})
+	if cerr, ok := errors.AsType[*target.CannotError](err); !ok || !strings.Contains(cerr.Why, "have cgroup v2, and v1 is asked for") {
+		t.Errorf("v1: Can() = %v", err)
+	}
+}
+
+func TestWhichSocket(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		o     lxd.Options
+		env   map[string]string
+		want  string
+		asked bool
+	}{
+		{"named", lxd.Options{Flavour: lxdapi.LXD, Socket: "/s"}, map[string]string{"LXD_SOCKET": "/other"}, "/s", true},
+		{"private", lxd.Options{Flavour: lxdapi.LXD, Socket: lxd.Private}, map[string]string{"LXD_SOCKET": "/other"}, "", false},
+		{"LXD_SOCKET", lxd.Options{Flavour: lxdapi.LXD}, map[string]string{"LXD_SOCKET": "/s", "LXD_DIR": "/d"}, "/s", true},
+		{"LXD_DIR", lxd.Options{Flavour: lxdapi.LXD}, map[string]string{"LXD_DIR": "/d"}, "/d/unix.socket", true},
+		{"INCUS_SOCKET", lxd.Options{Flavour: lxdapi.Incus}, map[string]string{"LXD_SOCKET": "/l", "INCUS_SOCKET": "/i"}, "/i", true},
+		{"INCUS_DIR", lxd.Options{Flavour: lxdapi.Incus}, map[string]string{"INCUS_DIR": "/d"}, "/d/unix.socket", true},
+	} {
+		got, asked := lxd.Found(c.o, func(k string) string { return c.env[k] })
+		if got != c.want || asked != c.asked {
+			t.Errorf("%s: %q, %v; want %q, %v", c.name, got, asked, c.want, c.asked)
+		}
+	}
+}
