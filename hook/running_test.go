@@ -370,6 +370,7 @@ func TestF12SyncedBeforeItHasItsName(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.judgeSyncs(stage, string(trace))
+		f.canary()
 	}
 }
 

@@ -1,0 +1,197 @@
+package hook_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+)
+
+// A16: the container's first process is killed at any moment while its hook works.
+// Its id is nobody else's meanwhile: LXC, its parent, waits for the hook first. A
+// run is done or refused, and what it made is where that process was.
+func TestA16TheProcessIsKilledMeanwhile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs root: a process with a root directory of its own")
+	}
+	if _, err := os.Stat("/bin/busybox"); err != nil {
+		skip(t, "busybox is not installed (apt-get install busybox-static)")
+	}
+	t.Parallel()
+	s := newStand(t, "copy bin/busybox /bin/busybox")
+	s.spec.Links = []hookspec.Link{{Path: "/opt/gpu/l", Target: "x"}}
+	s.write()
+	times := 50
+	if thorough() {
+		times = 1000
+	}
+	done, refused := 0, 0
+	for i := range times {
+		cmd := exec.CommandContext(t.Context(), "/bin/busybox", "sleep", "60")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: s.root, Pdeathsig: unix.SIGKILL}
+		cmd.Dir = "/"
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(time.Duration(i%50) * 20 * time.Microsecond)
+			cmd.Process.Kill() // and nobody waits for it yet
+		}()
+		_, err := hook.Run(t.Context(), hook.Job{File: s.file, Stage: hook.Apply, PID: cmd.Process.Pid}, nil)
+		cmd.Process.Kill()
+		cmd.Wait()
+		switch _, there := os.Lstat(s.path("opt/gpu/l")); {
+		case err == nil && there == nil:
+			done++
+		case err != nil && there != nil:
+			refused++
+		default:
+			t.Fatalf("run %d: %v, and the link: %v", i, err, there)
+		}
+		if _, err := s.try(hook.Clean); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.canary()
+	if done == 0 || refused == 0 {
+		t.Errorf("%d runs were done and %d refused: the process was never killed in between", done, refused)
+	}
+}
+
+// F8: what nobody can change (chattr +i) is an error that names it, unless it is
+// as it shall be.
+func TestF8WhatNobodyCanChange(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs root to set the attribute")
+	}
+	for name, tc := range map[string]struct {
+		p    string
+		done bool // by an earlier run
+	}{
+		"the cache": {"etc/ld.so.cache", false}, "its folder": {"etc", false}, "the libraries' folder": {"usr/lib/gpu", false},
+		"the cache, as it shall be": {"etc/ld.so.cache", true}, "all folders, all in place": {"etc", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, walk bool) {
+				s := newStand(t, "dir usr/lib/gpu", "file etc/ld.so.cache old")
+				s.walk = walk
+				full(s)
+				s.spec.MountPoints = nil
+				s.write()
+				if tc.done {
+					s.run(hook.Prepare, hook.Apply)
+				}
+				s.immutable(tc.p, true)
+				before := s.tree()
+				_, err := s.try(hook.Apply)
+				s.canary()
+				if (err == nil) != tc.done || err != nil && (!errors.Is(err, unix.EPERM) || !strings.Contains(err.Error(), "/"+tc.p)) {
+					t.Errorf("%v; done before: %v", err, tc.done)
+				}
+				if now := s.tree(); strings.Contains(now, ".cdi-hook-") || tc.done && now != before {
+					t.Errorf("it changed:\n%s", differing(before, now))
+				}
+				s.immutable(tc.p, false)
+				s.run(hook.Prepare, hook.Apply)
+				fresh := newStand(t, "dir usr/lib/gpu", "file etc/ld.so.cache old")
+				fresh.spec = s.spec
+				fresh.run(hook.Prepare, hook.Apply)
+				if got := s.tree(); got != fresh.tree() {
+					t.Errorf("afterwards:\n%s", differing(fresh.tree(), got))
+				}
+			})
+		})
+	}
+}
+
+// immutable sets or clears the attribute of chattr +i: ioctl_iflags(2).
+func (s *stand) immutable(p string, on bool) {
+	s.t.Helper()
+	f, err := os.Open(s.path(p))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	const immutable = 0x10
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err == nil {
+		flags &^= immutable
+		if on {
+			flags |= immutable
+			s.t.Cleanup(func() { s.immutable(p, false) })
+		}
+		err = unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags))
+	}
+	if err != nil {
+		s.t.Skipf("the file system of %s has no such attribute: %v", s.root, err)
+	}
+}
+
+// F11: a cgroup that is too small has the kernel kill the hook, at any place; a
+// clean run afterwards makes what it would have made.
+func TestF11KilledForMemory(t *testing.T) {
+	limit, dir := memoryCgroup(t)
+	wanted := want(t)
+	killed := 0
+	for size := 512 << 10; size <= 16<<20; size += 512 << 10 {
+		if err := os.WriteFile(filepath.Join(dir, limit), fmt.Append(nil, size), 0); err != nil {
+			t.Fatal(err)
+		}
+		s := newStand(t)
+		full(s)
+		s.write()
+		for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", `echo $$ > "$0/cgroup.procs" && exec "$@"`, dir, hookProgram(t)}, s.args(stage)...)...)
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				continue
+			}
+			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == unix.SIGKILL {
+				killed++
+			} else if len(out) == 0 {
+				t.Errorf("with %d bytes: %v, and nothing is said", size, err)
+			}
+		}
+		s.canary()
+		s.run(hook.Prepare, hook.Apply)
+		if got := s.tree(); got != wanted {
+			t.Errorf("after %d bytes:\n%s", size, differing(wanted, got))
+		}
+	}
+	if killed == 0 {
+		t.Error("no run was killed: the limits are too large")
+	}
+}
+
+// memoryCgroup makes a cgroup, version 1 or 2, and names the file of its limit.
+func memoryCgroup(t *testing.T) (limit, dir string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		skip(t, "needs root to make a cgroup")
+	}
+	name := fmt.Sprintf("cdi-hook-test-memory-%d", os.Getpid())
+	for base, limit := range map[string]string{"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"} {
+		dir := filepath.Join(base, name)
+		if os.Mkdir(dir, 0o755) != nil {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(dir, limit)); err != nil {
+			os.Remove(dir)
+			continue
+		}
+		t.Cleanup(func() { removeCgroups(name) })
+		return limit, dir
+	}
+	t.Skip("no cgroup here that limits memory")
+	return "", ""
+}
