@@ -29,7 +29,12 @@ type (
 		Skipped  int         `xml:"skipped,attr"`
 		Time     string      `xml:"time,attr"`
 		Stamp    string      `xml:"timestamp,attr"`
+		Facts    []junitFact `xml:"properties>property,omitempty"`
 		Cases    []junitCase `xml:"testcase"`
+	}
+	junitFact struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
 		Class   string     `xml:"classname,attr"`
@@ -69,6 +74,11 @@ func JUnit(r Report) ([]byte, error) {
 	}
 	for i := range all.Suites {
 		s := &all.Suites[i]
+		for _, p := range Across(r.Results) {
+			if s.Name == "gpurig "+p.A || s.Name == "gpurig "+p.B {
+				s.Facts = append(s.Facts, junitFact{"across", clean(p.String())})
+			}
+		}
 		var ms float64
 		for _, c := range s.Cases {
 			s.Tests++

@@ -25,6 +25,12 @@ func Markdown(r Report) []byte {
 		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", cell(name), t.Pass, t.Fail, t.Broken, t.Skip)
 	}
 	fmt.Fprintf(&b, "\n%s\n", cell(machineLine(r)))
+	for i, p := range Across(r.Results) {
+		if i == 0 {
+			fmt.Fprintln(&b)
+		}
+		fmt.Fprintf(&b, "- %s\n", cell(p.String()))
+	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s.\n", cell(n))
 	}

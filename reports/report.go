@@ -63,6 +63,16 @@ type Result struct {
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`
+	Across     []Agreement      `json:"across,omitempty"` // with what was seen on other targets of its kind
+}
+
+// An Agreement is what was seen of one scenario on two targets whose containers must be
+// alike, entry by entry: a node, a mount, a link, a library, whether it runs. Each
+// entry that differs is a finding.
+type Agreement struct {
+	With    string `json:"with"`    // the other target
+	Entries int    `json:"entries"` // that were compared
+	Agree   int    `json:"agree"`
 }
 
 // A Finding is one thing that is not as expected. A failed result has at least

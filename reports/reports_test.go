@@ -20,12 +20,15 @@ import (
 func sample() reports.Report {
 	r := reports.Report{
 		Tool:    "gpurig v0.1.0",
+		Notes:   []string{"there is no LXD on this machine: containers are plain LXC's"},
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Machine: reports.Machine{OS: "Debian 12", Kernel: "6.1.0", Arch: "x86_64", CPUs: 2, Versions: map[string]string{"lxc": "5.0.2"}},
+		Machine: reports.Machine{OS: "Debian 12", Kernel: "6.1.0", Arch: "x86_64", CPUs: 2, Product: "PowerEdge R750", Versions: map[string]string{"lxc": "5.0.2"}},
 		Results: []reports.Result{
 			{Scenario: "mig/one-of-two", Title: "One of two.", Variant: map[string]string{"idmap": "none", "cgroup": "v2"}, Host: "a100-mig-2g-3g", Target: "sim", Verdict: reports.Pass, DurationMS: 1.25,
+				Across:   []reports.Agreement{{With: "lxc", Entries: 2, Agree: 2}},
 				Stations: reports.Stations{Spec: "aaa", Plan: map[string]string{"c1": "bbb"}}},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "sim", Verdict: reports.Fail, DurationMS: 3,
+				Across:   []reports.Agreement{{With: "lxc", Entries: 40, Agree: 39}},
 				Findings: []reports.Finding{{Station: "inside", Container: "c1", What: "/dev/\x1b[2Jx</script>\u202e|`", Want: "allowed", Got: "denied", Next: "look at the cgroup rule"}}},
 			{Scenario: "dgpu/lost", Title: "Lost.", Host: "t4-server", Target: "lxc", Verdict: reports.Broken, Reason: "lxc-start died\nwith \xff"},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "lxc", Verdict: reports.Skip, Reason: "needs root"},

@@ -45,6 +45,9 @@ func Summary(r Report, took time.Duration) string {
 		t := Count(byTarget[name])
 		fmt.Fprintf(&b, "%-5s %d passed, %d failed, %d broken, %d skipped\n", name, t.Pass, t.Fail, t.Broken, t.Skip)
 	}
+	for _, p := range Across(r.Results) {
+		fmt.Fprintln(&b, oneLine(p.String()))
+	}
 	fmt.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
 	return b.String()
 }

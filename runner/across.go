@@ -19,6 +19,7 @@ func compare(a, b *played) {
 		}
 	}
 	before := len(b.result.Findings)
+	entered := 0
 	add := func(l look, what, want, got string) {
 		b.result.Findings = append(b.result.Findings, reports.Finding{
 			Station: string(verdict.Across), Container: l.container, Step: l.step, What: what,
@@ -28,21 +29,27 @@ func compare(a, b *played) {
 	}
 	for i := range min(len(a.looks), len(b.looks)) {
 		x, y := a.looks[i], b.looks[i]
+		entered++ // whether it is refused, or runs
 		switch {
 		case (x.err == "") != (y.err == ""):
 			add(y, "refusal", cmp.Or(x.err, "none"), cmp.Or(y.err, "none"))
 		case (x.seen == nil) != (y.seen == nil):
 			add(y, "container", running(x.seen), running(y.seen))
 		case x.seen != nil:
-			for _, d := range observe.Diff(*x.seen, *y.seen) {
+			diffs, n := observe.Compare(*x.seen, *y.seen)
+			entered += n
+			for _, d := range diffs {
 				add(y, d.Part+" "+d.What, cmp.Or(d.A, "nothing"), cmp.Or(d.B, "nothing"))
 			}
 		}
 	}
 	if len(a.looks) != len(b.looks) {
+		entered++
 		add(look{}, "moments that were judged", fmt.Sprint(len(a.looks)), fmt.Sprint(len(b.looks)))
 	}
-	if len(b.result.Findings) > before {
+	differ := len(b.result.Findings) - before
+	b.result.Across = append(b.result.Across, reports.Agreement{With: a.result.Target, Entries: entered, Agree: entered - differ})
+	if differ > 0 {
 		b.result.Verdict = reports.Fail
 	}
 }

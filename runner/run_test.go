@@ -175,6 +175,45 @@ func TestTargetsAreCompared(t *testing.T) {
 	}
 }
 
+// A target that lies about one entry, of whatever part, is found out: the count is one
+// short, and the finding has both sides.
+func TestALieAboutOneEntryShows(t *testing.T) {
+	honest := func(o *observe.Observation) {
+		o.Links = []observe.Link{{Path: "/usr/lib/libcuda.so.1", Target: "libcuda.so.535", Final: "/usr/lib/libcuda.so.535"}}
+		o.Libraries = []observe.Library{{SONAME: "libcuda.so.1", Path: "/usr/lib/libcuda.so.1", Final: "/usr/lib/libcuda.so.535", Via: "cache"}}
+		o.Files = []observe.File{{Path: "/etc/x", Type: "file", Size: 1}}
+		o.Env, o.Groups = []string{"A=1"}, []uint32{44}
+		o.Smoke = &observe.Smoke{Devices: []string{"GPU-1"}, Kernels: "pass"}
+	}
+	for what, lie := range map[string]func(o *observe.Observation){
+		"nodes /dev/nvidia1": func(o *observe.Observation) { o.Nodes[0].Open = observe.Denied },
+		"mounts /usr/lib/x86_64-linux-gnu/libcuda.so.535.113.01": func(o *observe.Observation) { o.Mounts[0].Options = []string{"rw"} },
+		"links /usr/lib/libcuda.so.1":                            func(o *observe.Observation) { o.Links[0].Final = "" },
+		"libraries libcuda.so.1":                                 func(o *observe.Observation) { o.Libraries[0].Via = "path" },
+		"files /etc/x":                                           func(o *observe.Observation) { o.Files[0].Size = 2 },
+		"env A":                                                  func(o *observe.Observation) { o.Env[0] = "A=2" },
+		"groups 44":                                              func(o *observe.Observation) { o.Groups = nil },
+		"smoke smoke workload":                                   func(o *observe.Observation) { o.Smoke.Kernels = "wrong" },
+	} {
+		liar := &fakeTarget{name: "liar", look: func(o *observe.Observation) { honest(o); lie(o) }}
+		opts := runner.Options{Targets: []target.Target{&fakeTarget{name: "fake", look: honest}, liar}}
+		r := run(t, t.Context(), opts, parse(t, one))
+		var across []reports.Finding
+		for _, f := range r.Results[1].Findings {
+			if f.Station == "across" {
+				across = append(across, f)
+			}
+		}
+		if len(across) != 1 || across[0].What != what || !strings.HasSuffix(across[0].Want, " on fake") || !strings.HasSuffix(across[0].Got, " on liar") {
+			t.Errorf("%s: findings %+v", what, across)
+		}
+		sums := reports.Across(r.Results)
+		if len(sums) != 1 || sums[0].Scenarios != 1 || sums[0].Agree != sums[0].Entries-1 || sums[0].Entries < 9 {
+			t.Errorf("%s: %+v; want one entry that does not agree", what, sums)
+		}
+	}
+}
+
 func TestOnlyTargetsOfOneFamilyAreCompared(t *testing.T) {
 	extra := func(o *observe.Observation) { o.Env = append(o.Env, "EXTRA=1") }
 	for family, want := range map[string]reports.Verdict{"lxc": reports.Fail, "oci-runc": reports.Pass} {

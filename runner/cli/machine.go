@@ -99,9 +99,22 @@ func openReal() (machine, func(), error) {
 	if err != nil {
 		return machine{}, nil, broken(err)
 	}
+	node, err := nodeThatNVMLWouldMake(root)
+	if err != nil {
+		root.Close()
+		return machine{}, nil, broken(err)
+	}
 	lib := nvml.New()
-	discover := func() (host.Model, error) { return host.Discover(root, discoverable(lib)) }
+	discover := func() (host.Model, error) {
+		if node != "" {
+			return host.Discover(root, nil)
+		}
+		return host.Discover(root, discoverable(lib))
+	}
 	spec := func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
+		if node != "" {
+			return nil, hint(fmt.Errorf("NVIDIA's library was not asked, since it would make %s", node), "nvidia-smi, run once, makes the node")
+		}
 		return nvidia.Generate(ctx, root, lib, o)
 	}
 	return machine{name: "this machine", discover: discover, root: root, spec: spec}, func() { root.Close() }, nil

@@ -28,8 +28,22 @@ func (d Difference) String() string {
 // parts and, within a part, of a's entries and then those of b alone. Equal
 // observations have no differences.
 func Diff(a, b Observation) []Difference {
-	var out []Difference
-	add := func(part string, x, y []entry) { out = append(out, diffPart(part, x, y)...) }
+	diffs, _ := Compare(a, b)
+	return diffs
+}
+
+// Compare is Diff, and says how many entries were compared: those of a, and those that
+// b has beside.
+func Compare(a, b Observation) (diffs []Difference, entered int) {
+	add := func(part string, x, y []entry) {
+		found := diffPart(part, x, y)
+		diffs, entered = append(diffs, found...), entered+len(x)
+		for _, d := range found {
+			if d.A == "" {
+				entered++
+			}
+		}
+	}
 	add("nodes", entries(a.Nodes, Node.entry), entries(b.Nodes, Node.entry))
 	add("mounts", entries(a.Mounts, Mount.entry), entries(b.Mounts, Mount.entry))
 	add("links", entries(a.Links, Link.entry), entries(b.Links, Link.entry))
@@ -39,7 +53,7 @@ func Diff(a, b Observation) []Difference {
 	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
 	add("smoke", smokeEntries(a.Smoke), smokeEntries(b.Smoke))
 	add("problems", entries(a.Problems, problemEntry), entries(b.Problems, problemEntry))
-	return out
+	return diffs, entered
 }
 
 // An entry is one thing of an observation as key and text.
