@@ -63,8 +63,10 @@ test-sanitize: ## run the tests of our libcuda with the C compiler's checks of a
 
 test-machine: build ## run the tests that enter fake machines; a skip is a failure here
 	@packaging/need.sh machine
+	@packaging/need.sh lxd
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
-	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|mount)$$' ./runner/cli
+	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target sim,lxc,sim-lxd,lxd hardware || exit; done
+	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
 
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...

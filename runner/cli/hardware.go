@@ -17,6 +17,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/fakehw/nvmllib"
@@ -55,6 +56,7 @@ func openHardware() (h *runner.Hardware, closeIt func(), err error) {
 			return nil, nil, broken(err)
 		}
 	}
+	h.Problem = cmp.Or(h.Problem, uvmProblem(h.Model))
 	state, err := os.ReadFile(nvmllib.StatePath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, broken(err)
@@ -81,6 +83,25 @@ func nvmlProblem(root host.Root, lib nvml.Interface) (string, error) {
 	}
 	lib.Shutdown()
 	return "", nil
+}
+
+// uvmProblem says what is wrong with the node without which CUDA does not start, where
+// a card is there; empty: nothing. Without it a Spec would be made that lacks it.
+func uvmProblem(m host.Model) string {
+	const p = "/dev/nvidia-uvm"
+	if m.Driver == nil || !slices.ContainsFunc(m.NVIDIAGPUs(), func(g host.GPU) bool { return g.PCI != nil && g.Minor >= 0 }) {
+		return ""
+	}
+	i := slices.IndexFunc(m.Nodes, func(n device.Node) bool { return n.Path == p })
+	if i < 0 {
+		return "this machine has no " + p + ": nvidia-modprobe -u -c 0 loads its module and makes it"
+	}
+	j := slices.IndexFunc(m.Majors, func(x host.Major) bool { return x.Name == "nvidia-uvm" })
+	if j >= 0 && m.Majors[j].Major != m.Nodes[i].Num.Major {
+		return fmt.Sprintf("%s of this machine is %s, and its driver has the major %d: remove the node, and nvidia-modprobe -u -c 0 makes the right one",
+			p, m.Nodes[i].Num, m.Majors[j].Major)
+	}
+	return ""
 }
 
 // smokeHere runs the smoke workload on the machine itself, by its own loader.
