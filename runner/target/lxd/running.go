@@ -87,11 +87,12 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 	} else if has != cgroup {
 		return nil, l.unable("a daemon of our own can have either: --lxd-socket "+Private, "containers of the daemon at %s have cgroup %s, and %s is asked for", p.socket, has, cgroup)
 	}
-	if s.World, err = world.Join(pid, joinDir, p.Programs); err != nil {
+	s.pid, s.nsenter = pid, p.Nsenter
+	// What a run that was killed left in the daemon holds its files and cgroups.
+	if err := s.clear(ctx, world.Dead); err != nil {
 		return nil, err
 	}
-	s.pid, s.nsenter = pid, p.Nsenter
-	if err := s.sweep(ctx); err != nil {
+	if s.World, err = world.Join(pid, joinDir, p.Programs); err != nil {
 		return nil, err
 	}
 	return s, s.createPool(ctx)
@@ -142,9 +143,6 @@ func (s *server) mapsIDs(name string) error {
 	}
 	return nil
 }
-
-// sweep removes what a run that was killed left in the daemon.
-func (s *server) sweep(ctx context.Context) error { return s.clear(ctx, world.Dead) }
 
 // leave removes all of ours from a daemon that stays.
 func (s *server) leave() error {
