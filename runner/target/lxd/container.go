@@ -107,6 +107,9 @@ func (c *Container) answer(ctx context.Context, err error) error {
 	if !ok || strings.Contains(e.Text, unix.ENOSPC.Error()) || strings.Contains(e.Text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}
+	if c.server.diskFull() { // liblxc cannot even write down why it failed
+		return errors.Join(target.ErrBroken, err, fmt.Errorf("%s: %w", c.server.Outside(""), unix.ENOSPC))
+	}
 	if strings.Contains(e.Text, "forkstart") {
 		log, lerr := c.server.api.Log(ctx, c.name, "lxc.log")
 		if lerr != nil {

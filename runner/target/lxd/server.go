@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
@@ -126,6 +128,16 @@ func (s *server) imported(ctx context.Context, img *image.Image) error {
 	}
 	s.mu.Unlock()
 	return once()
+}
+
+// little is what a disk has left, in bytes, when writes to it fail.
+const little = 64 << 10
+
+// diskFull reports whether there is no room for what containers write.
+func (s *server) diskFull() bool {
+	var st unix.Statfs_t
+	err := unix.Statfs(s.Outside(""), &st)
+	return err == nil && st.Bavail*uint64(st.Bsize) < little
 }
 
 // rootDir is where a container's root is, below the scratch directory.

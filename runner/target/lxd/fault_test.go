@@ -1,0 +1,91 @@
+package lxd_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/target"
+	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/targettest"
+)
+
+// What fails at the daemon and is no fault of the product: the verdict is broken,
+// with the daemon's own words.
+func TestFaultsOfTheDaemonAreBroken(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	config := target.Config{Name: "c2", Image: "glibc", Cgroup: "v1"}
+	for _, c := range []struct {
+		name string
+		fail func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error
+		want string
+	}{
+		{"image missing", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
+			return api.DeleteImage(ctx, prefix+"-glibc")
+		}, "not found"},
+		{"container name taken", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
+			return api.Create(ctx, prefix+"-c2", prefix+"-glibc", lxdapi.Instance{
+				Devices: map[string]lxdapi.Device{"root": {"type": "disk", "path": "/", "pool": prefix}},
+			})
+		}, "already"},
+		{"disk full", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
+			return lxd.Fill(ctx, l, "v1")
+		}, "out of disk space"},
+		{"storage pool gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
+			return errors.Join(api.Delete(ctx, prefix+"-c1"), api.DeleteImage(ctx, prefix+"-glibc"), api.DeletePool(ctx, prefix))
+		}, "not found"},
+		{"daemon gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
+			return lxd.Kill(ctx, l, "v1")
+		}, "no answer from the daemon"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := leftovers(t)
+			l := requireLXD(t, lxdapi.LXD, "v1").l
+			first, _ := begin(t, l)
+			if err := first.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			api, prefix, err := lxd.API(ctx, l, "v1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.fail(t, l, api, prefix); err != nil {
+				t.Fatal(err)
+			}
+			_, err = l.Create(ctx, config)
+			if !errors.Is(err, target.ErrBroken) || !strings.Contains(strings.ToLower(err.Error()), c.want) {
+				t.Errorf("Create() = %v; want ErrBroken with %q", err, c.want)
+			}
+			if err := l.Close(ctx); err != nil {
+				t.Errorf("Close() = %v", err)
+			}
+			for _, left := range leftovers(t) {
+				if strings.Contains(left, prefix) {
+					t.Errorf("left: %s; before: %q", left, before)
+				}
+			}
+		})
+	}
+}
+
+// A disk that is full when a container starts is no answer of the product either.
+func TestDiskFullAtAStart(t *testing.T) {
+	t.Parallel() // LXD takes half a minute to give up
+	ctx := context.Background()
+	l := requireLXD(t, lxdapi.LXD, "v1").l
+	c, h := begin(t, l)
+	if err := c.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := lxd.Fill(ctx, l, "v1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(ctx, h, targettest.Plan(targettest.Version, true)); !errors.Is(err, target.ErrBroken) || !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Start() = %v; want ErrBroken with the cause", err)
+	}
+}
