@@ -89,6 +89,9 @@ FUZZTIME ?= 10s
 fuzz: ## fuzz every parser, FUZZTIME each (10s)
 	@packaging/fuzz.sh $(FUZZTIME)
 
+fuzz-some: ## fuzz some of the parsers, others at each commit, for about a minute
+	@packaging/fuzz.sh 3000x 40
+
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
@@ -97,4 +100,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci te
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz naive races check-hook check clean
+.PHONY: help build scenarios test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

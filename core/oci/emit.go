@@ -176,7 +176,7 @@ func (e *emitter) rules(list []plan.Node) {
 
 func (e *emitter) environment(list []plan.Var) {
 	for _, v := range list {
-		if v.Name == "" || strings.ContainsAny(v.Name, "= \t\x00") || strings.Contains(v.Value, "\x00") {
+		if v.Name == "" || strings.ContainsAny(v.Name, "= \t") || !exact(v.Name) || !exact(v.Value) {
 			e.refuse(ReasonEdit, "process.env", "%q is no variable", v.Name)
 			continue
 		}

@@ -113,7 +113,9 @@ func TestRefusalsNameRuleAndLine(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := translate.Edits(host(t), editsOf(tc.edits), translate.Options{})
 			all := refuse.As(err)
-			if !slices.ContainsFunc(all, func(e *refuse.Error) bool { return strings.Contains(e.Msg, tc.rule) && strings.Contains(e.Hint, tc.hint) }) {
+			if !slices.ContainsFunc(all, func(e *refuse.Error) bool {
+				return strings.Contains(e.Msg, tc.rule) && strings.Contains(e.Hint, tc.hint)
+			}) {
 				for _, e := range all {
 					t.Logf("%s\nhint: %s", e, e.Hint)
 				}

@@ -1,0 +1,69 @@
+package packaging
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// parsers are those that read what somebody else wrote, and emitters those that
+// write what somebody else's program reads: each has a fuzz target.
+var parsers = []struct{ what, dir, target string }{
+	{"PCI addresses", "core/pci", "FuzzParseBDF"},
+	{"device numbers", "core/device", "FuzzParseNum"},
+	{"device options", "core/request", "FuzzParse"},
+	{"CDI names", "core/cdi", "FuzzParseName"},
+	{"CDI Specs, YAML and JSON", "core/cdi", "FuzzParse"},
+	{"L4T CSV", "core/cdi/nvidia", "FuzzParseCSV"},
+	{"policy", "core/policy/policyfile", "FuzzParse"},
+	{"hook arguments", "core/translate", "FuzzHookArgs"},
+	{"/proc/devices, /proc/misc, mountinfo, of a translation", "core/translate", "FuzzProcTexts"},
+	{"ld.so.cache", "core/ldcache", "FuzzParse"},
+	{"ld.so.conf", "core/ldcache", "FuzzConf"},
+	{"ELF", "core/elf", "FuzzParse"},
+	{"/proc/driver/nvidia: a GPU", "core/host", "FuzzB44ParseGPUInfo"},
+	{"/proc/driver/nvidia: the version", "core/host", "FuzzB44ParseDriverVersion"},
+	{"/proc/driver/nvidia-caps", "core/host", "FuzzB46ParseMIGMinors"},
+	{"/proc/devices", "core/host", "FuzzParseProcDevices"},
+	{"mountinfo", "runner/observe", "FuzzParseMountinfo"},
+	{"mountinfo, of the hook", "hook", "FuzzParseMounts"},
+	{"hook file", "core/hookspec", "FuzzParse"},
+	{"scenario", "scenarios", "FuzzParse"},
+	{"profile", "fakehw/profiles", "FuzzParse"},
+	{"report", "reports", "FuzzParse"},
+	{"LXC configuration", "core/lxc", "FuzzEmitRoundTrip"},
+	{"OCI configuration", "core/oci", "FuzzEmitRoundTrip"},
+	{"LXD configuration", "core/lxd", "FuzzEmitRoundTrip"},
+	{"Proxmox VE configuration", "core/pve", "FuzzEmitRoundTrip"},
+}
+
+func TestEveryParserHasAFuzzTarget(t *testing.T) {
+	for _, p := range parsers {
+		if !fuzzed(t, p.dir, p.target) {
+			t.Errorf("%s: no %s with seeds in %s", p.what, p.target, p.dir)
+		}
+	}
+	if fuzzed(t, "core/pci", "FuzzNothing") { // the control
+		t.Error("a target that is not there was found")
+	}
+}
+
+// fuzzed reports whether a folder has that target, with seeds.
+func fuzzed(t *testing.T, dir, target string) bool {
+	files, err := filepath.Glob(filepath.Join("..", dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := regexp.MustCompile(`(?ms)^func ` + target + `\(f \*testing\.F\) \{.*?^\}`)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if regexp.MustCompile(`f\.Add\(|seed`).Match(body.Find(data)) {
+			return true
+		}
+	}
+	return false
+}
