@@ -9,7 +9,7 @@ import (
 	"gpurig/core/pve"
 )
 
-// Whatever a plan says, each line is read as "key: value" with what the plan
+// B30: whatever a plan says, each line is read as "key: value" with what the plan
 // says, or there are none. Proxmox reads devN as a path and options between
 // commas.
 func FuzzEmitRoundTrip(f *testing.F) {
