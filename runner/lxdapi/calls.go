@@ -1,7 +1,9 @@
 package lxdapi
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -120,6 +122,28 @@ func (c *Client) Start(ctx context.Context, name string) error {
 // Stop stops a container in good order within seconds, or by force.
 func (c *Client) Stop(ctx context.Context, name string, seconds int, force bool) error {
 	return c.do(ctx, "stop "+name, http.MethodPut, instance(name)+"/state", map[string]any{"action": "stop", "timeout": seconds, "force": force})
+}
+
+// Exec runs a program in a running container to its end, with standard streams
+// that lead nowhere.
+func (c *Client) Exec(ctx context.Context, name string, command ...string) error {
+	op := "exec in " + name
+	data, err := json.Marshal(map[string]any{"command": command})
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	r, err := c.send(ctx, op, http.MethodPost, instance(name)+"/exec", map[string]string{"Content-Type": "application/json"}, bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	done, err := c.finish(ctx, op, r)
+	if err != nil {
+		return err
+	}
+	if code, ok := done.Meta["return"].(float64); !ok || code != 0 {
+		return &Error{Op: op, Text: fmt.Sprintf("%s: exit code %v", command[0], done.Meta["return"])}
+	}
+	return nil
 }
 
 // State returns what a container does.

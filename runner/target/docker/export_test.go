@@ -1,13 +1,23 @@
 package docker
 
 import (
+	"archive/tar"
+	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"path/filepath"
 
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
+	tc "github.com/testcontainers/testcontainers-go"
 	"golang.org/x/sys/unix"
 
+	"gpurig/runner/image"
+	"gpurig/runner/observe"
+	"gpurig/runner/observe/inside"
 	"gpurig/runner/target"
 	"gpurig/runner/target/world"
 )
@@ -105,4 +115,72 @@ func Stored(ctx context.Context, c target.Container) (containers, images int, er
 	}
 	i, err := api.ImageList(ctx, client.ImageListOptions{})
 	return len(l.Items), len(i.Items), err
+}
+
+// Inner imports a root of busybox and the probe into the engine at socket, which
+// lies below root, and starts a container with nodes and files of root in it.
+func Inner(ctx context.Context, socket, root string, nodes, files []string, probe string) (*world.Line, error) {
+	p, err := newProvider(socket)
+	if err != nil {
+		return nil, err
+	}
+	e := &engine{tc: p}
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, dir := range []string{"dev/", "etc/", "proc/", "sys/", "usr/lib/x86_64-linux-gnu/"} {
+		if err := image.AddTar(w, tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	if err := e.importTar(ctx, &b, "gpurig/inner:latest"); err != nil {
+		return nil, err
+	}
+	own := filepath.Join(root, "inner/own")
+	if err := os.MkdirAll(own, 0o755); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(probe)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(own, "probe"), data, 0o755); err != nil {
+		return nil, err
+	}
+	at := filepath.Join(own, inside.SocketName)
+	if err := os.Remove(at); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: at, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	if err := os.Chmod(at, 0o666); err != nil {
+		return nil, err
+	}
+	host := &container.HostConfig{NetworkMode: noNetwork, Mounts: []mount.Mount{{Type: mount.TypeBind, Source: "/inner/own", Target: observe.OwnDir, ReadOnly: true}}}
+	for _, n := range nodes {
+		host.Devices = append(host.Devices, container.DeviceMapping{PathOnHost: n, PathInContainer: n, CgroupPermissions: "rw"})
+	}
+	for _, f := range files {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeBind, Source: f, Target: f, ReadOnly: true})
+	}
+	c, err := p.CreateContainer(ctx, tc.ContainerRequest{
+		Image: "gpurig/inner:latest", Cmd: []string{observe.OwnDir + "/probe", "init", observe.OwnDir},
+		ConfigModifier: func(to *container.Config) {
+			to.Env = []string{"container=docker", "PATH=/sbin:/usr/sbin:/bin:/usr/bin"}
+		},
+		HostConfigModifier: func(to *container.HostConfig) { *to = *host },
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(ctx); err != nil {
+		return nil, err
+	}
+	line, err := world.Accept(ctx, l, nil)
+	return &line, err
 }

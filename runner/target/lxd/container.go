@@ -33,6 +33,7 @@ type Container struct {
 	name     string // as the daemon knows it
 	dir      string // of ours, below the scratch directory
 	readOnly bool
+	nesting  bool
 	removed  bool
 
 	line  *world.Line // nil: not running
@@ -188,6 +189,22 @@ func (c *Container) Crash(context.Context) error {
 		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	return nil
+}
+
+// Exec runs a program in the container to its end.
+func (c *Container) Exec(ctx context.Context, command ...string) error {
+	if c.line == nil {
+		return fmt.Errorf("exec in %s: %w", c.config.Name, errNotRunning)
+	}
+	return c.server.api.Exec(ctx, c.name, command...)
+}
+
+// Root is the running container's root, as we see it.
+func (c *Container) Root() string {
+	if c.line == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/%d/root", c.line.PID)
 }
 
 // Running is part of target.Container.

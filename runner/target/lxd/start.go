@@ -80,12 +80,14 @@ func (c *Container) instance(e emission) lxdapi.Instance {
 	for name, d := range e.devices {
 		devices[name] = d
 	}
-	return lxdapi.Instance{
-		Config: map[string]string{
-			"raw.lxc": strings.Join(raw, "\n"), "security.privileged": fmt.Sprint(len(c.config.IDMap) == 0), "boot.autostart": "false",
-		},
-		Devices: devices,
+	config := map[string]string{
+		"raw.lxc": strings.Join(raw, "\n"), "security.privileged": fmt.Sprint(len(c.config.IDMap) == 0), "boot.autostart": "false",
 	}
+	if c.nesting {
+		config["security.nesting"] = "true"
+		devices["machine"] = lxdapi.Device{"type": "disk", "source": "/usr", "path": Machine + "/usr", "readonly": "true"}
+	}
+	return lxdapi.Instance{Config: config, Devices: devices}
 }
 
 // runsFirst reports whether the hook runs before everything else at a start.

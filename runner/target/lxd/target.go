@@ -24,7 +24,14 @@ type Options struct {
 	Images *image.Set // nil: made from this machine
 	Probe  string     // gpurig-probe; empty: beside our own program
 	Hook   string     // cdi-hook; empty: beside our own program
+
+	// Nesting makes containers that may have containers of their own
+	// (security.nesting), with the machine's programs, read-only, below Machine.
+	Nesting bool
 }
+
+// Machine is where a container that may nest has the machine's /usr.
+const Machine = "/machine"
 
 // An LXD is the target. It is safe for use by several goroutines; each of its
 // containers belongs to one at a time.
@@ -160,6 +167,7 @@ func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, er
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
 	}
+	ctr.nesting = l.opts.Nesting
 	return ctr, nil
 }
 
