@@ -130,13 +130,21 @@ func othersAllowed() bool {
 // pollProbe is a name that go-fuse answers itself.
 const pollProbe = ".go-fuse-epoll-hack"
 
-// settleAt makes the kernel ask for poll once and learn that there is none.
-// Without it, Go's own os.Open waits in epoll_ctl for an answer of this very
-// process, holding a processor that the answer may need.
 func (m *Mounted) settleAt(mnt int) error {
+	if err := Settle(mnt); err != nil {
+		return &Error{Dir: m.Dir, Err: err}
+	}
+	return nil
+}
+
+// Settle makes the kernel ask for poll once, on the mount that mnt refers to, and
+// learn that there is none. A process that looks at files which it serves itself
+// calls it first: without it, Go's own os.Open waits in epoll_ctl for an answer of
+// this very process, holding a processor that the answer may need.
+func Settle(mnt int) error {
 	fd, err := unix.Openat(mnt, pollProbe, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &Error{Dir: m.Dir, Err: fmt.Errorf("first request: %w", err)}
+		return fmt.Errorf("first request: %w", err)
 	}
 	defer unix.Close(fd)
 	for {
@@ -146,7 +154,7 @@ func (m *Mounted) settleAt(mnt int) error {
 		}
 	}
 	if err != nil {
-		return &Error{Dir: m.Dir, Err: os.NewSyscallError("poll", err)}
+		return os.NewSyscallError("poll", err)
 	}
 	return nil
 }

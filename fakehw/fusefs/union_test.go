@@ -42,6 +42,9 @@ func mountUnion(t testing.TB, u fusefs.Union) *union {
 	if err := unix.MoveMount(mnt, "", unix.AT_FDCWD, m.dir, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 		t.Fatal(err)
 	}
+	if err := fusefs.Settle(mnt); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(m.dir, unix.MNT_DETACH); err != nil {
 			t.Error(err)
