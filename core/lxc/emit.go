@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/hookspec"
 	"gpurig/core/plan"
-	"gpurig/core/refuse"
 )
 
 // options checks the options, and fills in what they leave open.
@@ -22,7 +20,7 @@ func (e *emitter) options(p plan.Plan) {
 		major, _, _ := strings.Cut(o.LXCVersion, ".")
 		v, err := strconv.Atoi(major)
 		if err != nil || v < 1 {
-			e.refuse(ReasonOption, "LXC version", "%s is not a version, such as 5.0.2", cut(o.LXCVersion))
+			e.Refuse(ReasonOption, "LXC version", "%s is not a version, such as 5.0.2", cut(o.LXCVersion))
 		}
 		e.version = v
 	}
@@ -34,15 +32,15 @@ func (e *emitter) options(p plan.Plan) {
 	}
 	switch {
 	case o.Cgroup != "v1" && o.Cgroup != "v2" && o.Cgroup != "both":
-		e.refuse(ReasonOption, "cgroup", "%s: want v1, v2 or both", cut(o.Cgroup))
+		e.Refuse(ReasonOption, "cgroup", "%s: want v1, v2 or both", cut(o.Cgroup))
 	case o.Cgroup != "v2" && e.version >= 7:
-		e.refuse(ReasonOption, "cgroup", "LXC %s has no keys for cgroup v1 any more", o.LXCVersion)
+		e.Refuse(ReasonOption, "cgroup", "LXC %s has no keys for cgroup v1 any more", o.LXCVersion)
 	}
 	if o.ApplyIn == "" {
 		o.ApplyIn = "start-host"
 	}
 	if o.ApplyIn != "start-host" && o.ApplyIn != "mount" {
-		e.refuse(ReasonOption, "hook", "%s: want start-host or mount", cut(o.ApplyIn))
+		e.Refuse(ReasonOption, "hook", "%s: want start-host or mount", cut(o.ApplyIn))
 	}
 	o.Container = cmp.Or(o.Container, "container")
 	own := slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Own })
@@ -54,9 +52,9 @@ func (e *emitter) options(p plan.Plan) {
 func (e *emitter) dir(what, at string, needed bool) {
 	switch {
 	case at == "" && needed:
-		e.refuse(ReasonOption, what, "is not given, and the plan has nodes of the container's own")
+		e.Refuse(ReasonOption, what, "is not given, and the plan has nodes of the container's own")
 	case at != "" && (!path.IsAbs(at) || path.Clean(at) != at || at == "/"):
-		e.refuse(ReasonOption, what, "%s is not an absolute, clean path", cut(at))
+		e.Refuse(ReasonOption, what, "%s is not an absolute, clean path", cut(at))
 	}
 }
 
@@ -67,40 +65,17 @@ func (e *emitter) nodes(list []plan.Node) {
 		if n.Own {
 			// The path below NodesDir is the node's own, so no two share a name.
 			source = e.opts.NodesDir + n.Path
-			e.make(n, source)
+			if made, ok := e.Own(n, source); ok {
+				e.config.Make = append(e.config.Make, made)
+			}
 		}
 		if !strings.HasPrefix(n.Path, "/dev/") || path.Clean(n.Path) != n.Path {
-			e.refuse(ReasonLine, n.Path, "is not a clean path below /dev")
+			e.Refuse(ReasonLine, n.Path, "is not a clean path below /dev")
 			continue
 		}
-		e.claim(n.Path, n.Path)
+		e.Claim(n.Path, n.Path)
 		e.mount(source, n.Path, "none", []string{"ro", "nosuid", "noexec", "bind", "create=file"})
 	}
-}
-
-func (e *emitter) make(n plan.Node, at string) {
-	uid, okUID := toHost(e.opts.IDMap, n.UID)
-	gid, okGID := toHost(e.opts.IDMap, n.GID)
-	if !okUID || !okGID {
-		e.refuse(ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID)
-		return
-	}
-	n.Path, n.UID, n.GID = at, uid, gid
-	n.Owners = slices.Clone(n.Owners)
-	e.config.Make = append(e.config.Make, n)
-}
-
-// toHost returns the host id of a container's id.
-func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
-	if len(maps) == 0 {
-		return id, true
-	}
-	for _, m := range maps {
-		if id >= m.Container && id-m.Container < m.Count {
-			return m.Host + (id - m.Container), true
-		}
-	}
-	return 0, false
 }
 
 // mounts writes the mount entries, and which mount points must be made.
@@ -112,10 +87,10 @@ func (e *emitter) mounts(list []plan.Mount) {
 	var all []placed
 	for _, m := range list {
 		if path.Clean(m.Target) != m.Target || !path.IsAbs(m.Target) || m.Target == "/" {
-			e.refuse(ReasonLine, m.Target, "is not an absolute, clean path")
+			e.Refuse(ReasonLine, m.Target, "is not an absolute, clean path")
 			continue
 		}
-		all = append(all, placed{m, e.resolve(m.Target)})
+		all = append(all, placed{m, e.Path(m.Target)})
 	}
 	// Links of the image may have changed which lies below which.
 	slices.SortStableFunc(all, func(a, b placed) int {
@@ -123,7 +98,7 @@ func (e *emitter) mounts(list []plan.Mount) {
 	})
 	var dirs []string
 	for _, m := range all {
-		e.claim(m.real, m.Target)
+		e.Claim(m.real, m.Target)
 		options := slices.Clone(m.Options)
 		if madeByLXC(m.real) {
 			kind := "create=file"
@@ -132,11 +107,11 @@ func (e *emitter) mounts(list []plan.Mount) {
 			}
 			options = append(options, kind)
 		} else if !insideOf(m.real, dirs) {
-			e.config.Hook.MountPoints = append(e.config.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
+			e.Hook.MountPoints = append(e.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
 		}
 		for _, o := range m.Options {
 			if !known(o) && (m.Type == "" || !knownTmpfs(o)) {
-				e.refuse(ReasonLine, m.Target, "mount option %s is none that a plan may have", cut(o))
+				e.Refuse(ReasonLine, m.Target, "mount option %s is none that a plan may have", cut(o))
 			}
 		}
 		if m.Dir {
@@ -175,7 +150,7 @@ func (e *emitter) cgroup(list []plan.Node) {
 			}
 		}
 		if n.Type != device.Char && n.Type != device.Block || !n.Num.Known() {
-			e.refuse(ReasonLine, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
+			e.Refuse(ReasonLine, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
 		}
 	}
 	var devs []dev
@@ -231,7 +206,7 @@ func (e *emitter) environment(list []plan.Var) {
 	}
 	for _, v := range list {
 		if v.Name == "" || strings.ContainsAny(v.Name, "= \t") {
-			e.refuse(ReasonLine, key, "%s is no name of a variable", cut(v.Name))
+			e.Refuse(ReasonLine, key, "%s is no name of a variable", cut(v.Name))
 			continue
 		}
 		e.line(key, v.Name+"="+v.Value)
@@ -262,37 +237,17 @@ func (e *emitter) groups(list []uint32) {
 // hook fills in the hook file and writes the lines that run cdi-hook, if there
 // is anything for it to do.
 func (e *emitter) hook(p plan.Plan) {
-	f := &e.config.Hook
-	f.Version, f.Container, f.Spec = hookspec.Version, e.opts.Container, e.opts.Spec
-	root, ok := toHost(e.opts.IDMap, 0)
+	apply, ok := e.File(p, e.opts.Container, e.opts.Spec)
+	f := &e.Hook
 	if !ok {
-		e.refuse(ReasonUnmapped, "idmap", "the container's root has no counterpart on the host")
-	}
-	f.Owner = hookspec.Owner{UID: root, GID: root}
-	for _, l := range p.Links {
-		f.Links = append(f.Links, e.link(l))
-	}
-	for _, d := range p.LibraryDirs {
-		if real := e.resolve(d); !slices.Contains(f.LibraryDirs, real) {
-			f.LibraryDirs = append(f.LibraryDirs, real)
-		}
-	}
-	for _, m := range p.Modes {
-		f.Modes = append(f.Modes, hookspec.Mode{Path: m.Path, Mode: m.Mode})
-	}
-	slices.SortFunc(f.MountPoints, func(a, b hookspec.MountPoint) int { return cmp.Compare(a.Path, b.Path) })
-	slices.SortFunc(f.Links, func(a, b hookspec.Link) int { return cmp.Compare(a.Path, b.Path) })
-	if err := f.Validate(); err != nil {
-		e.refusals = append(e.refusals, refuse.New(ReasonHookFile, "", "cdi-hook would not take the file").WithErr(err))
 		return
 	}
-	apply := len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0
 	if !apply && len(f.MountPoints) == 0 {
 		return
 	}
 	for _, arg := range []struct{ name, value string }{{"hook path", e.opts.HookPath}, {"hook file", e.opts.HookFile}} {
 		if !plain(arg.value) || !path.IsAbs(arg.value) || path.Clean(arg.value) != arg.value {
-			e.refuse(ReasonOption, arg.name, "%s: want an absolute, clean path of letters, digits and /._- (liblxc gives it to a shell)", cut(arg.value))
+			e.Refuse(ReasonOption, arg.name, "%s: want an absolute, clean path of letters, digits and /._- (liblxc gives it to a shell)", cut(arg.value))
 		}
 	}
 	e.config.Hooked = true
@@ -308,18 +263,4 @@ func (e *emitter) hook(p plan.Plan) {
 		e.line("lxc.hook."+e.opts.ApplyIn, command)
 	}
 	e.line("lxc.hook.post-stop", command)
-}
-
-// link places a link where its directory really is in the image, and counts its
-// target, where that really is, from there.
-func (e *emitter) link(l plan.Link) hookspec.Link {
-	real := e.resolve(l.Path)
-	if real == l.Path {
-		return hookspec.Link{Path: l.Path, Target: l.Target}
-	}
-	target, err := filepath.Rel(path.Dir(real), e.resolve(path.Join(path.Dir(l.Path), l.Target)))
-	if err != nil { // both are absolute: cannot happen
-		e.refuse(ReasonResolve, l.Path, "%v", err)
-	}
-	return hookspec.Link{Path: real, Target: target}
 }

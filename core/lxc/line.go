@@ -18,9 +18,9 @@ func (e *emitter) line(key, value string) {
 	text, err := writeLine(key, value)
 	switch {
 	case errors.Is(err, errLong):
-		e.refuse(ReasonLong, key, "%s: %v", cut(value), err)
+		e.Refuse(ReasonLong, key, "%s: %v", cut(value), err)
 	case err != nil:
-		e.refuse(ReasonLine, key, "%s: %v", cut(value), err)
+		e.Refuse(ReasonLine, key, "%s: %v", cut(value), err)
 	default:
 		e.config.Lines = append(e.config.Lines, text)
 	}

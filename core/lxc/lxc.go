@@ -51,10 +51,10 @@ package lxc
 
 import (
 	"fmt"
-	"path"
 	"strings"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/place"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 )
@@ -113,31 +113,27 @@ const (
 	ReasonOption   refuse.Reason = "bad-lxc-option"
 	ReasonLine     refuse.Reason = "line-not-exact"
 	ReasonLong     refuse.Reason = "line-too-long"
-	ReasonResolve  refuse.Reason = "target-not-resolved"
-	ReasonConflict refuse.Reason = "targets-in-conflict"
-	ReasonUnmapped refuse.Reason = "owner-not-mapped"
-	ReasonHookFile refuse.Reason = "hook-file"
+	ReasonResolve                = place.ReasonResolve
+	ReasonConflict               = place.ReasonConflict
+	ReasonUnmapped               = place.ReasonUnmapped
+	ReasonHookFile               = place.ReasonHookFile
 )
 
 // Reasons lists them.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{
+	return append([]refuse.Meaning{
 		{Reason: ReasonOption, Meaning: "An option of the LXC configuration cannot be used."},
 		{Reason: ReasonLine, Meaning: "A line of configuration would not be read as it is meant."},
 		{Reason: ReasonLong, Meaning: "A line of configuration is longer than liblxc reads."},
-		{Reason: ReasonResolve, Meaning: "A path of the container cannot be resolved inside its image."},
-		{Reason: ReasonConflict, Meaning: "Two mounts have the same target once links of the image are resolved."},
-		{Reason: ReasonUnmapped, Meaning: "The owner of a node is not in the container's id map."},
-		{Reason: ReasonHookFile, Meaning: "The hook file would not be read by cdi-hook."},
-	}
+	}, place.Reasons()...)
 }
 
 // Emit writes p for liblxc. It returns every refusal at once, joined, and never
 // a part of a configuration. p is not changed.
 func Emit(p plan.Plan, opts Options) (Config, error) {
-	e := &emitter{opts: opts, version: 5}
+	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts, version: 5}
 	e.options(p)
-	if len(e.refusals) == 0 {
+	if len(e.Refusals) == 0 {
 		e.line("lxc.autodev", "1")
 		e.nodes(p.Nodes)
 		e.mounts(p.Mounts)
@@ -146,51 +142,20 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 		e.groups(p.Groups)
 		e.hook(p)
 	}
-	if len(e.refusals) > 0 {
-		return Config{}, refuse.Join(e.refusals...)
+	if len(e.Refusals) > 0 {
+		return Config{}, refuse.Join(e.Refusals...)
 	}
+	e.config.Hook = e.Hook
 	return e.config, nil
 }
 
 type emitter struct {
-	opts     Options
-	version  int // major version of liblxc
-	config   Config
-	refusals []*refuse.Error
-	targets  map[string]string // resolved target to target
-}
-
-func (e *emitter) refuse(r refuse.Reason, where, format string, args ...any) {
-	e.refusals = append(e.refusals, refuse.New(r, where, format, args...))
+	place.Placer
+	opts    Options
+	version int // major version of liblxc
+	config  Config
 }
 
 func (e *emitter) note(edit, what, reason, format string, args ...any) {
 	e.config.Notes = append(e.config.Notes, plan.Note{Edit: edit, What: what, Reason: reason, Detail: fmt.Sprintf(format, args...)})
-}
-
-// resolve returns where in the image a container path really is.
-func (e *emitter) resolve(at string) string {
-	if e.opts.Resolve == nil || strings.HasPrefix(at, "/dev/") {
-		return at // /dev is liblxc's tmpfs, without links of the image
-	}
-	real, err := e.opts.Resolve(at)
-	if err == nil && (!path.IsAbs(real) || path.Clean(real) != real || real == "/") {
-		err = fmt.Errorf("%q is not a clean path inside the container", real)
-	}
-	if err != nil {
-		e.refusals = append(e.refusals, refuse.New(ReasonResolve, at, "cannot be resolved inside the image").WithErr(err))
-		return at
-	}
-	return real
-}
-
-// claim refuses a target that another entry has already.
-func (e *emitter) claim(real, at string) {
-	if e.targets == nil {
-		e.targets = map[string]string{}
-	}
-	if other, taken := e.targets[real]; taken {
-		e.refuse(ReasonConflict, at, "is %q inside the image, as %q is", real, other)
-	}
-	e.targets[real] = at
 }

@@ -23,11 +23,11 @@ func (e *emitter) mount(source, target, fstype string, options []string) {
 	want := [6]string{source, rel, fstype, opts, "0", "0"}
 	switch {
 	case err != nil:
-		e.refuse(ReasonLine, target, "%v", err)
+		e.Refuse(ReasonLine, target, "%v", err)
 	case fields != want:
-		e.refuse(ReasonLine, target, "mount entry %s would be read as %q", cut(value), fields)
+		e.Refuse(ReasonLine, target, "mount entry %s would be read as %q", cut(value), fields)
 	case rel == "" || rel[0] == '/':
-		e.refuse(ReasonLine, target, "is not an absolute path with one slash at its start")
+		e.Refuse(ReasonLine, target, "is not an absolute path with one slash at its start")
 	default:
 		e.line("lxc.mount.entry", value)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +32,7 @@ func (e *emitter) node(n plan.Node) {
 		d["minor"] = strconv.FormatUint(uint64(n.Num.Minor), 10)
 	}
 	for _, id := range []uint32{n.UID, n.GID} {
-		if len(e.opts.IDMap) > 0 && !slices.ContainsFunc(e.opts.IDMap, func(m plan.IDMap) bool { return id >= m.Container && id-m.Container < m.Count }) {
+		if _, ok := plan.HostID(e.opts.IDMap, id); !ok {
 			e.refusals = append(e.refusals, refuse.New(lxc.ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID))
 			return
 		}

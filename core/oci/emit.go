@@ -2,8 +2,6 @@ package oci
 
 import (
 	"cmp"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,7 +10,6 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/hookspec"
 	"gpurig/core/plan"
-	"gpurig/core/refuse"
 )
 
 // options checks the options, and fills in what they leave open.
@@ -20,11 +17,11 @@ func (e *emitter) options(p plan.Plan) {
 	e.opts.Container = cmp.Or(e.opts.Container, "container")
 	own := len(e.opts.IDMap) > 0 && slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Own })
 	if own && e.opts.NodesDir == "" {
-		e.refuse(ReasonOption, "nodes directory", "is not given, and the plan has nodes of the container's own")
+		e.Refuse(ReasonOption, "nodes directory", "is not given, and the plan has nodes of the container's own")
 	}
 	for _, d := range []struct{ what, at string }{{"host root", e.opts.HostRoot}, {"nodes directory", e.opts.NodesDir}} {
 		if d.at != "" && !clean(d.at) {
-			e.refuse(ReasonOption, d.what, "%q is not an absolute, clean path", d.at)
+			e.Refuse(ReasonOption, d.what, "%q is not an absolute, clean path", d.at)
 		}
 	}
 }
@@ -33,14 +30,14 @@ func (e *emitter) options(p plan.Plan) {
 func (e *emitter) nodes(list []plan.Node) {
 	for _, n := range list {
 		if !strings.HasPrefix(n.Path, "/dev/") || !clean(n.Path) {
-			e.refuse(ReasonEdit, n.Path, "is not a clean path below /dev")
+			e.Refuse(ReasonEdit, n.Path, "is not a clean path below /dev")
 			continue
 		}
 		if n.Type != device.Char && n.Type != device.Block || !n.Num.Known() {
-			e.refuse(ReasonEdit, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
+			e.Refuse(ReasonEdit, n.Path, "%s %s is not a device with a number", n.Type, n.Num)
 			continue
 		}
-		e.claim(n.Path, n.Path)
+		e.Claim(n.Path, n.Path)
 		if len(e.opts.IDMap) > 0 {
 			e.bindNode(n)
 			continue
@@ -57,14 +54,10 @@ func (e *emitter) bindNode(n plan.Node) {
 	source := e.opts.HostRoot + n.Source
 	if n.Own {
 		source = e.opts.NodesDir + n.Path
-		made := n
-		uid, okUID := toHost(e.opts.IDMap, n.UID)
-		gid, okGID := toHost(e.opts.IDMap, n.GID)
-		if !okUID || !okGID {
-			e.refuse(ReasonUnmapped, n.Path, "owner %d:%d has no counterpart on the host in this container's id map", n.UID, n.GID)
+		made, ok := e.Own(n, source)
+		if !ok {
 			return
 		}
-		made.Path, made.UID, made.GID, made.Owners = source, uid, gid, slices.Clone(n.Owners)
 		e.edits.Make = append(e.edits.Make, made)
 	}
 	e.bind(source, n.Path, []string{"ro", "nosuid", "noexec", "bind"})
@@ -72,22 +65,9 @@ func (e *emitter) bindNode(n plan.Node) {
 
 func (e *emitter) bind(source, target string, options []string) {
 	if !clean(source) {
-		e.refuse(ReasonEdit, target, "source %q is not an absolute, clean path", source)
+		e.Refuse(ReasonEdit, target, "source %q is not an absolute, clean path", source)
 	}
 	e.edits.Mounts = append(e.edits.Mounts, rspec.Mount{Destination: target, Type: "bind", Source: source, Options: options})
-}
-
-// toHost returns the host id of a container's id.
-func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
-	if len(maps) == 0 {
-		return id, true
-	}
-	for _, m := range maps {
-		if id >= m.Container && id-m.Container < m.Count {
-			return m.Host + (id - m.Container), true
-		}
-	}
-	return 0, false
 }
 
 // known are the options that may be written.
@@ -107,15 +87,15 @@ func (e *emitter) mounts(list []plan.Mount) {
 	var all []placed
 	for _, m := range list {
 		if !clean(m.Target) {
-			e.refuse(ReasonEdit, m.Target, "is not an absolute, clean path")
+			e.Refuse(ReasonEdit, m.Target, "is not an absolute, clean path")
 			continue
 		}
 		for _, o := range m.Options {
 			if !slices.Contains(known, o) && (m.Type != "tmpfs" || !tmpfsOption(o)) {
-				e.refuse(ReasonEdit, m.Target, "mount option %q is none that a plan may have", o)
+				e.Refuse(ReasonEdit, m.Target, "mount option %q is none that a plan may have", o)
 			}
 		}
-		all = append(all, placed{m, e.resolve(m.Target)})
+		all = append(all, placed{m, e.Path(m.Target)})
 	}
 	// Links of the image may have changed which lies below which.
 	slices.SortStableFunc(all, func(a, b placed) int {
@@ -123,10 +103,10 @@ func (e *emitter) mounts(list []plan.Mount) {
 	})
 	var dirs []string
 	for _, m := range all {
-		e.claim(m.real, m.Target)
+		e.Claim(m.real, m.Target)
 		inMount := slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(m.real, d+"/") })
 		if !strings.HasPrefix(m.real, "/dev/") && !inMount {
-			e.edits.Hook.MountPoints = append(e.edits.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
+			e.Hook.MountPoints = append(e.Hook.MountPoints, hookspec.MountPoint{Path: m.real, Dir: m.Dir})
 		}
 		if m.Dir {
 			dirs = append(dirs, m.real)
@@ -177,7 +157,7 @@ func (e *emitter) rules(list []plan.Node) {
 func (e *emitter) environment(list []plan.Var) {
 	for _, v := range list {
 		if v.Name == "" || strings.ContainsAny(v.Name, "= \t") || !exact(v.Name) || !exact(v.Value) {
-			e.refuse(ReasonEdit, "process.env", "%q is no variable", v.Name)
+			e.Refuse(ReasonEdit, "process.env", "%q is no variable", v.Name)
 			continue
 		}
 		e.edits.Env = append(e.edits.Env, v.Name+"="+v.Value)
@@ -187,37 +167,17 @@ func (e *emitter) environment(list []plan.Var) {
 // hook fills in the hook file and the hooks that run cdi-hook, if there is
 // anything for it to do.
 func (e *emitter) hook(p plan.Plan) {
-	f := &e.edits.Hook
-	f.Version, f.Container, f.Spec = hookspec.Version, e.opts.Container, e.opts.Spec
-	root, ok := toHost(e.opts.IDMap, 0)
+	apply, ok := e.File(p, e.opts.Container, e.opts.Spec)
+	f := &e.Hook
 	if !ok {
-		e.refuse(ReasonUnmapped, "idmap", "the container's root has no counterpart on the host")
-	}
-	f.Owner = hookspec.Owner{UID: root, GID: root}
-	for _, l := range p.Links {
-		f.Links = append(f.Links, e.link(l))
-	}
-	for _, d := range p.LibraryDirs {
-		if real := e.resolve(d); !slices.Contains(f.LibraryDirs, real) {
-			f.LibraryDirs = append(f.LibraryDirs, real)
-		}
-	}
-	for _, m := range p.Modes {
-		f.Modes = append(f.Modes, hookspec.Mode{Path: m.Path, Mode: m.Mode})
-	}
-	slices.SortFunc(f.MountPoints, func(a, b hookspec.MountPoint) int { return cmp.Compare(a.Path, b.Path) })
-	slices.SortFunc(f.Links, func(a, b hookspec.Link) int { return cmp.Compare(a.Path, b.Path) })
-	if err := f.Validate(); err != nil {
-		e.refusals = append(e.refusals, refuse.New(ReasonHookFile, "", "cdi-hook would not take the file").WithErr(err))
 		return
 	}
-	apply := len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0
 	if !apply && len(f.MountPoints) == 0 {
 		return
 	}
 	for _, arg := range []struct{ name, value string }{{"hook path", e.opts.HookPath}, {"hook file", e.opts.HookFile}} {
 		if !clean(arg.value) {
-			e.refuse(ReasonOption, arg.name, "%q: want an absolute, clean path", arg.value)
+			e.Refuse(ReasonOption, arg.name, "%q: want an absolute, clean path", arg.value)
 		}
 	}
 	run := []rspec.Hook{{Path: e.opts.HookPath, Args: []string{"cdi-hook", "--oci", e.opts.HookFile}}}
@@ -225,18 +185,4 @@ func (e *emitter) hook(p plan.Plan) {
 	if apply {
 		e.edits.Hooks.CreateContainer = slices.Clone(run)
 	}
-}
-
-// link places a link where its directory really is in the image, and counts its
-// target, where that really is, from there.
-func (e *emitter) link(l plan.Link) hookspec.Link {
-	real := e.resolve(l.Path)
-	if real == l.Path {
-		return hookspec.Link{Path: l.Path, Target: l.Target}
-	}
-	target, err := filepath.Rel(path.Dir(real), e.resolve(path.Join(path.Dir(l.Path), l.Target)))
-	if err != nil { // both are absolute: cannot happen
-		e.refuse(ReasonResolve, l.Path, "%v", err)
-	}
-	return hookspec.Link{Path: real, Target: target}
 }

@@ -36,7 +36,6 @@
 package oci
 
 import (
-	"fmt"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -44,6 +43,7 @@ import (
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/place"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 )
@@ -88,10 +88,10 @@ type Edits struct {
 const (
 	ReasonOption   refuse.Reason = "bad-oci-option"
 	ReasonEdit     refuse.Reason = "edit-not-exact"
-	ReasonResolve  refuse.Reason = "target-not-resolved"
-	ReasonConflict refuse.Reason = "targets-in-conflict"
-	ReasonUnmapped refuse.Reason = "owner-not-mapped"
-	ReasonHookFile refuse.Reason = "hook-file"
+	ReasonResolve                = place.ReasonResolve
+	ReasonConflict               = place.ReasonConflict
+	ReasonUnmapped               = place.ReasonUnmapped
+	ReasonHookFile               = place.ReasonHookFile
 )
 
 // Reasons lists those that no other emitter has.
@@ -105,9 +105,9 @@ func Reasons() []refuse.Meaning {
 // Emit writes p for an OCI runtime. It returns every refusal at once, joined,
 // and never a part of the edits. p is not changed.
 func Emit(p plan.Plan, opts Options) (Edits, error) {
-	e := &emitter{opts: opts, targets: map[string]string{}}
+	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts}
 	e.options(p)
-	if len(e.refusals) == 0 {
+	if len(e.Refusals) == 0 {
 		e.nodes(p.Nodes)
 		e.mounts(p.Mounts)
 		e.rules(p.Nodes)
@@ -115,45 +115,17 @@ func Emit(p plan.Plan, opts Options) (Edits, error) {
 		e.edits.Groups = append([]uint32(nil), p.Groups...)
 		e.hook(p)
 	}
-	if len(e.refusals) > 0 {
-		return Edits{}, refuse.Join(e.refusals...)
+	if len(e.Refusals) > 0 {
+		return Edits{}, refuse.Join(e.Refusals...)
 	}
+	e.edits.Hook = e.Hook
 	return e.edits, nil
 }
 
 type emitter struct {
-	opts     Options
-	edits    Edits
-	refusals []*refuse.Error
-	targets  map[string]string // resolved target to target
-}
-
-func (e *emitter) refuse(r refuse.Reason, where, format string, args ...any) {
-	e.refusals = append(e.refusals, refuse.New(r, where, format, args...))
-}
-
-// resolve returns where in the image a container path really is.
-func (e *emitter) resolve(at string) string {
-	if e.opts.Resolve == nil || strings.HasPrefix(at, "/dev/") {
-		return at // /dev is a tmpfs of the runtime's, without links of the image
-	}
-	real, err := e.opts.Resolve(at)
-	if err == nil && !clean(real) {
-		err = fmt.Errorf("%q is not a clean path inside the container", real)
-	}
-	if err != nil {
-		e.refusals = append(e.refusals, refuse.New(ReasonResolve, at, "cannot be resolved inside the image").WithErr(err))
-		return at
-	}
-	return real
-}
-
-// claim refuses a target that another entry has already.
-func (e *emitter) claim(real, at string) {
-	if other, taken := e.targets[real]; taken {
-		e.refuse(ReasonConflict, at, "is %q inside the image, as %q is", real, other)
-	}
-	e.targets[real] = at
+	place.Placer
+	opts  Options
+	edits Edits
 }
 
 // clean reports whether p is an absolute path, without detours and not "/".

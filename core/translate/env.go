@@ -77,7 +77,7 @@ func (p *part) additionalGroups(list []uint32) {
 			p.refuse(edit, ReasonGroup, "", "group %d cannot be an additional group", g)
 			continue
 		}
-		if _, ok := toHost(p.opts.IDMap, g); !ok {
+		if _, ok := plan.HostID(p.opts.IDMap, g); !ok {
 			p.refuse(edit, ReasonUnmapped, "Map the group into the container.",
 				"group %d has no counterpart on the host in this container's id map", g)
 			continue

@@ -26,19 +26,6 @@ func toContainer(maps []plan.IDMap, host uint32) (uint32, bool) {
 	return nobody, false
 }
 
-// toHost returns the host id of a container's id.
-func toHost(maps []plan.IDMap, id uint32) (uint32, bool) {
-	if len(maps) == 0 {
-		return id, true
-	}
-	for _, m := range maps {
-		if id >= m.Container && id-m.Container < m.Count {
-			return m.Host + (id - m.Container), true
-		}
-	}
-	return 0, false
-}
-
 // owner sets the mode and the owner of a node: the user's wish, else the
 // Spec's, else the host's. The node is one of the container's own when they are
 // not what the container would see of the host's node.
@@ -91,7 +78,7 @@ func (p *part) wish(edit, name string, user, spec *uint32) (*uint32, bool) {
 	if spec == nil {
 		return nil, true
 	}
-	if _, ok := toHost(p.opts.IDMap, *spec); !ok {
+	if _, ok := plan.HostID(p.opts.IDMap, *spec); !ok {
 		p.refuse(edit, ReasonUnmapped, fmt.Sprintf("Set %s to an id that the container has.", name),
 			"%s %d has no counterpart on the host in this container's id map", name, *spec)
 		return nil, false

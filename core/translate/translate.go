@@ -205,7 +205,7 @@ func (w *work) options() {
 		if id.id == nil {
 			continue
 		}
-		if _, ok := toHost(o.IDMap, *id.id); !ok {
+		if _, ok := plan.HostID(o.IDMap, *id.id); !ok {
 			bad(id.name, "%d has no counterpart on the host in this container's id map", *id.id)
 		}
 	}
