@@ -21,7 +21,7 @@ const asConfined = "cdi-hook-confined"
 
 func confinedMain() int {
 	runtime.LockOSThread()
-	root, err := inroot.Open(os.Args[1], inroot.Options{})
+	root, err := inroot.Open(os.Args[1], inroot.Options{Owner: inroot.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
 	if err == nil {
 		err = hook.Confine(root, os.Args[2])
 	}

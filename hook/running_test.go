@@ -196,7 +196,9 @@ func TestA17AFakeProcfsIsNotAsked(t *testing.T) {
 	s.write()
 	before := s.tree()
 	program := hookProgram(t)
-	mount(t, "tmpfs", "/proc", "tmpfs", 0, "")
+	if err := unix.Mount("tmpfs", "/proc", "tmpfs", 0, ""); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.CommandContext(t.Context(), program, s.args(hook.Apply)...)
 	out, err := cmd.CombinedOutput()
 	unix.Unmount("/proc", unix.MNT_DETACH)

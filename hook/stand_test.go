@@ -22,9 +22,10 @@ type stand struct {
 	t                testing.TB
 	root, host, file string
 	spec             hookspec.File
-	canon            string
-	walk             bool
-	leak             *os.File // of the host's, open in the hook
+	// What nothing may change: the host tree, and what is mounted beside it.
+	canonHost, canonMounts string
+	walk                   bool
+	leak                   *os.File // of the host's, open in the hook
 }
 
 // newStand makes a root of the lines (see plant) and /etc. $H in a line is the
@@ -41,6 +42,14 @@ func newStand(t testing.TB, lines ...string) *stand {
 		s.plant(s.root, "dir etc")
 	}
 	s.photo()
+	t.Cleanup(func() { // whatever the test itself asks, unless it looked at mounts that are gone by now
+		if mountTable(t, base) != s.canonMounts {
+			return
+		}
+		if now := listing(t, s.host); now != s.canonHost {
+			t.Errorf("CANARY: the host changed\n%s", differing(s.canonHost, now))
+		}
+	})
 	return s
 }
 
@@ -90,7 +99,13 @@ func makeInode(kind, p, arg string) error {
 			return err
 		}
 		defer unix.Close(fd)
-		return unix.Bind(fd, &unix.SockaddrUnix{Name: p})
+		dir, err := unix.Open(filepath.Dir(p), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(dir)
+		// A socket's path has room for 108 bytes.
+		return unix.Bind(fd, &unix.SockaddrUnix{Name: fmt.Sprintf("/proc/self/fd/%d/%s", dir, filepath.Base(p))})
 	case "script":
 		return os.WriteFile(p, []byte("#!/bin/sh\necho owned > "+arg+"\n"), 0o755)
 	case "copy":
@@ -115,18 +130,19 @@ func (s *stand) chown() {
 }
 
 // photo takes the state of the host that canary compares with.
-func (s *stand) photo() { s.canon = s.outside() }
+func (s *stand) photo() { s.canonHost, s.canonMounts = s.outside() }
 
-func (s *stand) outside() string {
+func (s *stand) outside() (host, mounts string) {
 	s.t.Helper()
-	return listing(s.t, s.host) + mountTable(s.t, filepath.Dir(s.root))
+	return listing(s.t, s.host), mountTable(s.t, filepath.Dir(s.root))
 }
 
-// canary closes every test: the host tree and the mount table are what they were.
+// canary closes every attack: the host tree and the mount table are what they were.
 func (s *stand) canary() {
 	s.t.Helper()
-	if now := s.outside(); now != s.canon {
-		s.t.Fatalf("CANARY: the host changed\nwas:\n%s\nis:\n%s", s.canon, now)
+	host, mounts := s.outside()
+	if host != s.canonHost || mounts != s.canonMounts {
+		s.t.Fatalf("CANARY: the host changed\n%s", differing(s.canonHost+s.canonMounts, host+mounts))
 	}
 }
 
