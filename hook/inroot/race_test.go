@@ -112,7 +112,7 @@ func (c raceCount) met() bool {
 func (w *world) race(r *inroot.Root, times int) (c raceCount) {
 	stop, swaps := make(chan struct{}), make(chan int)
 	go func() { swaps <- exchange(filepath.Join(w.R, "dev/d"), filepath.Join(w.R, "dev/s"), stop) }()
-	for c.tries < times || !c.met() && c.tries < 100*times {
+	for c.tries < times || !c.met() && c.tries < 20*times {
 		for p := range primitives {
 			if primitives[p].do(r, c.tries) == nil {
 				c.ok[p]++
