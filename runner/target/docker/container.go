@@ -72,6 +72,11 @@ func (c *Container) start(ctx context.Context, h target.Host, p plan.Plan) error
 	if err != nil {
 		return err
 	}
+	return c.launch(ctx, r)
+}
+
+// launch has the engine start what r asks for.
+func (c *Container) launch(ctx context.Context, r request) error {
 	if err := c.prepare(r); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}

@@ -17,6 +17,9 @@
 // on the root that the engine has mounted would be simpler, but comes too early:
 // what the plan mounts is not there yet, and the library cache is made of that.
 //
+// An engine from 25.0 injects CDI devices itself: StartCDI has it do so, from the
+// Specs of the host. An older one is not asked.
+//
 // # A container that is started with another plan
 //
 // What a Docker container is given is fixed when it is created. A start with

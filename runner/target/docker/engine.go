@@ -31,6 +31,7 @@ const (
 	dataDir    = engineDir + "/data"
 	execDir    = engineDir + "/exec"
 	amendDir   = engineDir + "/amend"
+	cdiDir     = engineDir + "/cdi"
 	configFile = engineDir + "/daemon.json"
 	runtime    = "gpurig"
 )
@@ -73,7 +74,7 @@ func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error)
 	if e.nest, err = w.Nest(p.unshare, remapped, subids); err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{engineDir, amendDir} {
+	for _, dir := range []string{engineDir, amendDir, cdiDir} {
 		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
 			return nil, err
 		}
@@ -87,12 +88,21 @@ func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error)
 // configure writes what there is no flag for in every version. The engine's key
 // would else be written to /etc/docker of the machine.
 func (e *engine) configure(p programs) error {
-	text, err := json.Marshal(map[string]any{
+	said, err := exec.Command(p.daemon, "--version").Output() // "Docker version 20.10.24+dfsg1, build 5d6db84"
+	if err != nil {
+		return fmt.Errorf("%s --version: %w", p.daemon, err)
+	}
+	config := map[string]any{
 		"deprecated-key-path": e.Inside(engineDir + "/key.json"),
 		"runtimes": map[string]any{runtime: map[string]any{
 			"path": e.Inside(world.ProbePath), "runtimeArgs": []string{"amend", e.Inside(amendDir), p.runc},
 		}},
-	})
+	}
+	if injects(strings.TrimPrefix(string(said), "Docker version ")) {
+		config["features"] = map[string]bool{"cdi": true}
+		config["cdi-spec-dirs"] = []string{e.Inside(cdiDir)}
+	}
+	text, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}

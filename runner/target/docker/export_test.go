@@ -24,8 +24,9 @@ import (
 
 // Answer and Ask are for tests without an engine.
 var (
-	Answer = answer
-	Ask    = ask
+	Answer  = answer
+	Ask     = ask
+	Injects = injects
 )
 
 // EngineOf is the engine of a container.

@@ -40,7 +40,7 @@ const vendorHook = "bin/vendor-hook"
 // the runtime or a hook.
 func (c *Container) Inject(ctx context.Context, h target.Host, in Injection) error {
 	return c.begin(func() error {
-		prefix, err := c.world.Host(ctx, h, named(in.Specs))
+		prefix, err := c.world.Host(ctx, h, Named(in.Specs))
 		if err == nil && in.VendorHook != "" {
 			err = c.install(in.VendorHook)
 		}
@@ -86,8 +86,8 @@ func (c *Container) takeOver(ctx context.Context, h target.Host, p plan.Plan, sp
 	return nil
 }
 
-// named is a plan of the files of the host that Specs name.
-func named(list []*specs.Spec) plan.Plan {
+// Named is a plan of the files of the host that Specs name.
+func Named(list []*specs.Spec) plan.Plan {
 	var p plan.Plan
 	for _, s := range list {
 		for _, e := range allEdits(s) {
@@ -134,7 +134,7 @@ func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Inj
 		return err
 	}
 	for i, s := range in.Specs {
-		moved, err := moved(s, root, prefix, c.world.Inside(vendorHook))
+		moved, err := Moved(s, root, prefix, c.world.Inside(vendorHook))
 		if err != nil {
 			return err
 		}
@@ -145,8 +145,9 @@ func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Inj
 	return cache.Refresh()
 }
 
-// moved returns a copy of s for a host whose files lie below prefix.
-func moved(s *specs.Spec, root host.Root, prefix, hook string) (*specs.Spec, error) {
+// Moved returns a copy of s for a host whose files lie below prefix, and whose
+// hooks run another program.
+func Moved(s *specs.Spec, root host.Root, prefix, hook string) (*specs.Spec, error) {
 	out := *s
 	edits, err := movedEdits(&s.ContainerEdits, root, prefix, hook)
 	if err != nil {
