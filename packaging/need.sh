@@ -5,7 +5,7 @@ set -eu
 
 case "${1:-}" in
 lxc) programs="lxc-start newuidmap strace"; packages="lxc uidmap busybox-static musl strace" ;;
-lxd) programs="lxd unshare newuidmap"; packages="lxd uidmap util-linux busybox-static musl" ;;
+lxd) programs="lxd lxc unshare newuidmap"; packages="lxd lxd-client uidmap util-linux busybox-static musl" ;;
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
 docker) programs="dockerd runc lxd unshare newuidmap"; packages="docker.io runc lxd uidmap util-linux busybox-static musl" ;; # LXD for Docker inside it
 machine) programs="lspci setpriv cc"; packages="pciutils util-linux gcc libc6-dev" ;;
