@@ -41,6 +41,9 @@ var (
 	_ fusenode.NodeUnlinker   = (*member)(nil)
 	_ fusenode.NodeRmdirer    = (*member)(nil)
 	_ fusenode.NodeRenamer    = (*member)(nil)
+	_ fusenode.NodeSymlinker  = (*member)(nil)
+	_ fusenode.NodeLinker     = (*member)(nil)
+	_ fusenode.NodeFsyncer    = (*member)(nil)
 	_ fusenode.NodeStatfser   = (*member)(nil)
 )
 
@@ -261,6 +264,21 @@ func (n *member) Rmdir(context.Context, string) syscall.Errno { return syscall.E
 // Rename is part of fusenode.NodeRenamer.
 func (n *member) Rename(context.Context, string, fusenode.InodeEmbedder, string, uint32) syscall.Errno {
 	return syscall.EPERM
+}
+
+// Symlink is part of fusenode.NodeSymlinker.
+func (n *member) Symlink(context.Context, string, string, *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
+	return nil, syscall.EPERM
+}
+
+// Link is part of fusenode.NodeLinker.
+func (n *member) Link(context.Context, fusenode.InodeEmbedder, string, *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
+	return nil, syscall.EPERM
+}
+
+// Fsync is part of fusenode.NodeFsyncer: attributes have none (vfs_fsync_range).
+func (n *member) Fsync(context.Context, fusenode.FileHandle, uint32) syscall.Errno {
+	return syscall.EINVAL
 }
 
 // Statfs is part of fusenode.NodeStatfser.

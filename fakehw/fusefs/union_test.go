@@ -219,12 +219,13 @@ func TestAWriteHasItsEffectBeforeItReturns(t *testing.T) {
 		}
 	}
 	for name, err := range map[string]error{
-		"create": os.WriteFile(at("new"), nil, 0o644),
-		"mkdir":  os.Mkdir(at("dir"), 0o755),
-		"remove": os.Remove(at("class")),
-		"rmdir":  syscall.Rmdir(at("vfio")),
-		"rename": os.Rename(at("class"), at("other")),
-		"chmod":  os.Chmod(at("class"), 0o666),
+		"create":  os.WriteFile(at("new"), nil, 0o644),
+		"mkdir":   os.Mkdir(at("dir"), 0o755),
+		"symlink": os.Symlink("a", at("link")),
+		"remove":  os.Remove(at("class")),
+		"rmdir":   syscall.Rmdir(at("vfio")),
+		"rename":  os.Rename(at("class"), at("other")),
+		"chmod":   os.Chmod(at("class"), 0o666),
 	} {
 		if !errors.Is(err, fs.ErrPermission) { // EPERM or EACCES
 			t.Errorf("%s: %v; want EPERM", name, err)
