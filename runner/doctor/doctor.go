@@ -47,6 +47,7 @@ func Examine(ctx context.Context, programDir string) []Check {
 		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
 		program(ctx, "runc", "containers of OCI runtimes", "runc", []string{"--version"}, "apt-get install runc"),
 		program(ctx, "crun", "the tests of OCI runtimes", "crun", []string{"--version"}, "apt-get install crun"),
+		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
 		beside(programDir, "cdi-hook"),
 		beside(programDir, "gpurig-probe"),
 		beside(programDir, "gpurig-smoke"),
