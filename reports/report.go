@@ -63,7 +63,7 @@ type Result struct {
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`
-	Across     []Agreement      `json:"across,omitempty"` // with what was seen on other targets of its kind
+	Across     []Agreement       `json:"across,omitempty"` // with what was seen on other targets of its kind
 }
 
 // An Agreement is what was seen of one scenario on two targets whose containers must be

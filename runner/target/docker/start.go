@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
+	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/core/oci"
@@ -56,6 +57,11 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (reque
 		return request{}, errors.Join(target.ErrBroken, err)
 	}
 	defer done()
+	if slices.ContainsFunc(p.Mounts, func(m plan.Mount) bool { return m.Type != "" }) ||
+		slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Type != device.Char }) {
+		return request{}, &target.CannotError{Target: "docker", Why: "not applicable: Docker is asked for bind mounts and character devices only",
+			Hint: "use target oci for a tmpfs or a block device"}
+	}
 	edits, err := oci.Emit(p, oci.Options{
 		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix,
 		NodesDir: c.inside("nodes"), HookPath: c.engine.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
