@@ -43,9 +43,17 @@ func newProvider(socket string) (*tc.DockerProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.SetClient(own)
+	p.SetClient(shared{own})
 	return p, nil
 }
+
+// shared is a client of several goroutines. testcontainers-go closes its idle
+// connections after each call, which breaks a request of another goroutine that is
+// about to take one.
+type shared struct{ client.APIClient }
+
+// Close leaves the connections: they end with the engine.
+func (shared) Close() error { return nil }
 
 // setAll sets variables of our own environment until restore is called.
 func setAll(vars map[string]string) (restore func()) {
