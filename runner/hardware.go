@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/runner/partition"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
 	"gpurig/scenarios"
@@ -32,8 +34,14 @@ type Hardware struct {
 	// is wrong with the machine: what fails there can be expected of no container.
 	Works func(ctx context.Context) error
 	// State is for a machine that is itself a fake one: what its libraries read in
-	// place of the kernel's driver (package nvmllib). Empty: the driver is real.
-	State string
+	// place of the kernel's driver (package nvmllib). Nil, or empty: the driver is real.
+	State func() (string, error)
+
+	// Partition gives a GPU another MIG geometry; undo gives it back its own. Nil: the
+	// machine is left as it is, and scenarios that change it are skipped.
+	Partition func(c scenarios.MIGChange) (undo func() error, err error)
+	// Discover finds out what the machine is after such a change.
+	Discover func() (host.Model, error)
 
 	one    sync.Mutex // held while a Spec is made
 	tried  sync.Once  // Works, before the first scenario that needs it
@@ -65,17 +73,73 @@ func (h *Hardware) unfit(v *scenarios.Variant) string {
 	switch {
 	case v.Needs == nil:
 		return "names the fake host " + v.Host
-	case len(v.Changes) > 0 || len(v.Faults) > 0 || len(v.Specs) > 0 || v.Driver != "":
+	case slices.ContainsFunc(v.Changes, func(c scenarios.Change) bool { return !h.allows(c) }) || len(v.Faults) > 0 || len(v.Specs) > 0 || v.Driver != "":
 		return "begins with changes to its host, and this machine is left as it is"
 	case h.Problem != "" && v.Needs.Vendor == "nvidia":
 		return h.Problem
 	}
 	for i := range v.Steps {
-		if st := &v.Steps[i]; st.Change != nil || st.Reboot || st.Crash || st.Fault != "" || st.Heal != "" {
+		if st := &v.Steps[i]; st.Change != nil && !h.allows(*st.Change) || st.Reboot || st.Crash || st.Fault != "" || st.Heal != "" {
 			return fmt.Sprintf("changes its host (step %d: %s), and this machine is left as it is", i+1, stepName(st))
 		}
 	}
 	return ""
+}
+
+// allows reports whether a change may be made to this machine: only what can be put
+// back, and only when that was said.
+func (h *Hardware) allows(c scenarios.Change) bool { return h.Partition != nil && c.MIG != nil }
+
+// change carries out one change and returns the machine as it is then, and what puts it
+// back. What the GPU does not do skips the scenario.
+func (h *Hardware) change(c scenarios.Change) (m *machine, undo func() error, err error) {
+	undo, err = h.Partition(*c.MIG)
+	if errors.Is(err, partition.ErrCannot) {
+		return nil, nil, &skipError{err.Error()}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", target.ErrBroken, err)
+	}
+	m, err = h.again()
+	return m, undo, err
+}
+
+// again is the machine as it is now.
+func (h *Hardware) again() (*machine, error) {
+	var err error
+	after := &Hardware{Root: h.Root, NVIDIA: h.NVIDIA, Works: h.Works, State: h.State, Partition: h.Partition, Discover: h.Discover}
+	if after.Model, err = h.Discover(); err != nil {
+		return nil, fmt.Errorf("%w: %w", target.ErrBroken, err)
+	}
+	return after.machine(), nil
+}
+
+// change changes the machine at hand, to be put back when the session ends.
+func (s *session) change(c scenarios.Change) error {
+	m, undo, err := s.machine.real.change(c)
+	if undo != nil {
+		s.undo = append(s.undo, undo)
+	}
+	return s.become(m, err)
+}
+
+// putBack undoes the changes to the machine, the last first. Who comes next finds a
+// machine whose MIG devices have other UUIDs than before.
+func (s *session) putBack() error {
+	var errs []error
+	for _, undo := range slices.Backward(s.undo) {
+		if err := undo(); err != nil {
+			errs = append(errs, fmt.Errorf("%w: this machine is not as it was: %w", target.ErrBroken, err))
+		}
+	}
+	if len(s.undo) > 0 {
+		m, err := s.opts.Hardware.again()
+		if err == nil {
+			s.park.here.Store(m)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // machine is the hardware as scenarios reach it.
@@ -122,9 +186,12 @@ func (h *Hardware) stillWorks(ctx context.Context) error {
 
 // state is what the libraries of the host read, for a target. Who foretells what the
 // workload says does so from a state made of the model.
-func (h *Hardware) state(t target.Target, ofModel string) string {
+func (h *Hardware) state(t target.Target, ofModel string) (string, error) {
 	if strings.HasPrefix(t.Name(), "sim") {
-		return ofModel
+		return ofModel, nil
 	}
-	return h.State
+	if h.State == nil {
+		return "", nil
+	}
+	return h.State()
 }

@@ -3,15 +3,18 @@ package runner_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/host"
 	"gpurig/fakehw"
 	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/observe"
+	"gpurig/runner/partition"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
 	"gpurig/scenarios"
@@ -119,5 +122,53 @@ func TestOnHardwareHostsFallTogether(t *testing.T) {
 	}
 	if got := runner.OnHardware([]scenarios.Variant{all[0]})[0].Host; got != runner.ThisMachine || all[0].Host != "t4-server" {
 		t.Errorf("host %q; the variant itself has %q", got, all[0].Host)
+	}
+}
+
+// A machine that was re-partitioned is put back whatever came of the scenario; where
+// that fails nothing is passed over in silence.
+func TestWhatWasChangedIsPutBack(t *testing.T) {
+	cut := portable + "changes: [{mig: {gpu: 1, profiles: [1g.5gb]}}]\nexpect: {c1: {running: true}}"
+	for _, tc := range []struct {
+		name, text string
+		look       func(*observe.Observation)
+		change     error
+		back       error
+		want       reports.Verdict
+		why        string
+		undone     int
+	}{
+		{name: "passed", text: cut, want: reports.Pass, undone: 1},
+		{name: "failed", text: portable + "changes: [{mig: {gpu: 1}}]\nexpect: {c1: {absent: [/dev/nvidia0]}}", want: reports.Fail, undone: 1},
+		{name: "in a step", text: portable + "steps: [{start: c1}, {change: {mig: {gpu: 1}}}, {restart: c1}]\nexpect: {c1: {running: true}}", want: reports.Pass, undone: 1},
+		{name: "nothing to bind to", text: strings.Replace(cut, "<first>", "<mig>", 1), want: reports.Skip, why: "<mig>", undone: 1},
+		{name: "panicked", text: cut, look: func(*observe.Observation) { panic("look") }, want: reports.Broken, why: "look", undone: 1},
+		{name: "not put back", text: cut, back: errors.New("in use"), want: reports.Broken, why: "this machine is not as it was: in use", undone: 1},
+		{name: "skipped and not put back", text: strings.Replace(cut, "<first>", "<mig>", 1), back: errors.New("in use"), want: reports.Broken, why: "not as it was", undone: 1},
+		{name: "the GPU cannot", text: cut, change: fmt.Errorf("%w: no profile", partition.ErrCannot), want: reports.Skip, why: "cannot be re-partitioned: no profile"},
+		{name: "the change fails", text: cut, change: errors.New("GPU is lost"), want: reports.Broken, why: "GPU is lost"},
+		{name: "another change", text: portable + "changes: [{unload: true}]\nexpect: {c1: {running: true}}", want: reports.Skip, why: "left as it is"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := hardware(t, "dgx-a100")
+			undone := 0
+			found := 0
+			h.Discover = func() (host.Model, error) { found++; return h.Model, nil }
+			h.Partition = func(c scenarios.MIGChange) (func() error, error) {
+				if tc.change != nil {
+					return nil, tc.change
+				}
+				return func() error { undone++; return tc.back }, nil
+			}
+			ft := &fakeTarget{name: "fake", look: tc.look}
+			r := run(t, t.Context(), runner.Options{Hardware: h, Targets: []target.Target{ft}}, runner.OnHardware(parse(t, tc.text)))
+			got := r.Results[0]
+			if found != 2*tc.undone {
+				t.Errorf("the machine was looked at %d times; want after the change, and after it was put back", found)
+			}
+			if got.Verdict != tc.want || !strings.Contains(got.Reason, tc.why) || undone != tc.undone {
+				t.Errorf("%s: %q %+v, put back %d times; want %s: %q, %d times", got.Verdict, got.Reason, got.Findings, undone, tc.want, tc.why, tc.undone)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
@@ -176,14 +177,14 @@ type park struct {
 	images *image.Set // their links, without the files of this machine
 
 	hosts HostSource
-	here  *machine // the hardware in place of every host; nil: hosts are fake
+	here  atomic.Pointer[machine] // the hardware in place of every host; nil: hosts are fake
 	all   keep[string, *machine]
 }
 
 // first returns the host of a scenario before its changes.
 func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, error) {
-	if p.here != nil {
-		return p.here, nil
+	if m := p.here.Load(); m != nil {
+		return m, nil
 	}
 	id := s.Host
 	if isFile(s.Host) {

@@ -41,7 +41,7 @@ func New(opts Options) (*Runner, error) {
 	}
 	p := &park{hosts: opts.Hosts, images: image.NewSet(image.Bare{})}
 	if opts.Hardware != nil {
-		p.here = opts.Hardware.machine()
+		p.here.Store(opts.Hardware.machine())
 	}
 	return &Runner{opts: opts, park: p}, nil
 }
@@ -197,7 +197,7 @@ func settle(r *reports.Result, err error) {
 	skip, isSkip := errors.AsType[*skipError](err)
 	needs, isNeeds := errors.AsType[*specgen.NeedsSpecError](err)
 	switch {
-	case isSkip:
+	case isSkip && !errors.Is(err, target.ErrBroken): // what could not be removed or put back is no skip
 		r.Verdict, r.Reason, r.Findings = reports.Skip, skip.why, nil
 	case isNeeds:
 		r.Verdict, r.Reason, r.Findings = reports.Skip, needs.Error(), nil

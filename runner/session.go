@@ -30,7 +30,8 @@ type session struct {
 	found   []reports.Finding
 	looks   []look // every observation, in order, to compare targets by
 	marks   marks
-	trace   *Trace // nil: not kept
+	undo    []func() error // changes to the machine at hand
+	trace   *Trace         // nil: not kept
 }
 
 // A look is one judged moment of one container.
@@ -63,10 +64,17 @@ func (s *session) run(ctx context.Context) (err error) {
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
-		err = errors.Join(err, s.remove(ctx))
+		err = errors.Join(err, s.remove(ctx), s.putBack())
 	}()
 	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
 		return err
+	}
+	if s.machine.real != nil {
+		for _, c := range s.v.Changes {
+			if err := s.change(c); err != nil {
+				return err
+			}
+		}
 	}
 	if err := s.bind(); err != nil {
 		return err

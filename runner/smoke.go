@@ -57,7 +57,9 @@ func (s *session) work() (*observe.Work, error) {
 	}
 	state := string(nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{})))
 	if s.opts.Hardware != nil {
-		state = s.opts.Hardware.state(s.target, state)
+		if state, err = s.opts.Hardware.state(s.target, state); err != nil {
+			return nil, err
+		}
 	}
 	return &observe.Work{State: state, Model: &s.machine.model}, nil
 }

@@ -31,6 +31,8 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.reboot(ctx, target.Container.Stop)
 	case st.Crash:
 		return s.reboot(ctx, target.Container.Crash)
+	case st.Change != nil && s.machine.real != nil:
+		return s.change(*st.Change)
 	case st.Change != nil:
 		return s.become(s.park.change(ctx, s.machine, *st.Change))
 	case st.Fault != "":

@@ -22,13 +22,17 @@ import (
 	"gpurig/core/host/osroot"
 	"gpurig/fakehw/nvmllib"
 	"gpurig/runner"
+	"gpurig/runner/partition"
 	"gpurig/runner/smoke"
+	"gpurig/scenarios"
 )
 
 // openHardware looks at the machine that scenarios are to run on, and says what keeps
 // NVIDIA's GPUs of it from being judged. Nothing is changed on it. close must be
 // called.
-func openHardware() (h *runner.Hardware, closeIt func(), err error) {
+//
+// With reconfigure GPUs may be given another MIG geometry, by scenarios that ask for one.
+func openHardware(reconfigure bool) (h *runner.Hardware, closeIt func(), err error) {
 	root, err := osroot.New("/")
 	if err != nil {
 		return nil, nil, broken(err)
@@ -39,9 +43,15 @@ func openHardware() (h *runner.Hardware, closeIt func(), err error) {
 		}
 	}()
 	lib := nvml.New()
-	h = &runner.Hardware{Root: root, Works: smokeHere}
+	h = &runner.Hardware{Root: root, Works: smokeHere, State: fakeState}
 	h.NVIDIA = func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 		return nvidia.Generate(ctx, root, lib, o)
+	}
+	if reconfigure {
+		h.Discover = func() (host.Model, error) { return host.Discover(root, discoverable(lib)) }
+		h.Partition = func(c scenarios.MIGChange) (func() error, error) {
+			return partition.Change(lib, c.GPU, c.Profiles, c.Off)
+		}
 	}
 	if h.Problem, err = nvmlProblem(root, lib); err != nil {
 		return nil, nil, broken(err)
@@ -57,12 +67,16 @@ func openHardware() (h *runner.Hardware, closeIt func(), err error) {
 		}
 	}
 	h.Problem = cmp.Or(h.Problem, uvmProblem(h.Model))
-	state, err := os.ReadFile(nvmllib.StatePath)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, broken(err)
-	}
-	h.State = string(state)
 	return h, func() { root.Close() }, nil
+}
+
+// fakeState is what the libraries of a fake machine read; empty on a real one.
+func fakeState() (string, error) {
+	state, err := os.ReadFile(nvmllib.StatePath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(state), err
 }
 
 // nvmlProblem says why NVIDIA's library cannot be asked although its driver is

@@ -28,7 +28,7 @@ type runFlags struct {
 	timeout time.Duration
 	faults  []string
 
-	hardware bool
+	hardware, reconfigure bool
 	// lxdSocket is that of the daemon for targets lxd and incus.
 	lxdSocket string
 }
@@ -47,7 +47,8 @@ one, show what fails then. Hosts that cannot have the fault are skipped.
 
 With --hardware this machine takes the place of every host. Scenarios that say what
 they need are run where it is there; those that name a fake host are skipped. Nothing
-on the machine is changed. Where no --target is given, containers are LXD's, or plain
+on the machine is changed, unless --allow-reconfigure lets scenarios change how GPUs
+are partitioned; each puts it back. Where no --target is given, containers are LXD's, or plain
 LXC's on a machine without LXD, beside a simulation of them.`,
 		Example: `  gpurig run
   gpurig run --target sim,lxc --label mig --report out/report.json
@@ -65,6 +66,7 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
 	addFaults(cmd, &f.faults)
+	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs, which is put back after each")
 	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")
 	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "of one scenario on one target")
 	return cmd
@@ -87,6 +89,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	if err != nil {
 		return err
 	}
+	if f.reconfigure && !f.hardware {
+		return hint(errors.New("--allow-reconfigure without --hardware: fake hosts are changed as scenarios say"), "leave it out")
+	}
 	var notes []string
 	var hw *runner.Hardware
 	if f.hardware {
@@ -94,11 +99,14 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 			return err
 		}
 		var closeIt func()
-		if hw, closeIt, err = openHardware(); err != nil {
+		if hw, closeIt, err = openHardware(f.reconfigure); err != nil {
 			return err
 		}
 		defer closeIt()
 		variants = runner.OnHardware(variants)
+		if f.reconfigure && f.jobs > 1 {
+			return errors.New("--jobs with --allow-reconfigure: one scenario at a time may change the machine")
+		}
 		f.jobs = max(f.jobs, 1) // containers that compute at a time share the GPU
 		var note string
 		if f.targets, note = hardwareTargets(f.targets, targeted); note != "" {
