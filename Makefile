@@ -12,9 +12,9 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build gpurig, cdi-hook, the probe and the smoke workload into bin/
+build: ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workload into bin/
 	@mkdir -p $(BIN)
-	$(GO) build $(GOFLAGS) -o $(BIN)/gpurig ./cmd/gpurig
+	$(GO) build $(GOFLAGS) -o $(BIN)/ ./cmd/gpurig ./cmd/gpurig-docker
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke

@@ -52,6 +52,7 @@ var rooms = []struct {
 	{"cmd/cdi-hook", []string{"hook"}},
 	{"cmd/gpurig-probe", []string{"runner/observe", "runner/target/agent"}},
 	{"cmd/gpurig-smoke", []string{"runner/smoke"}},
+	{"cmd/gpurig-docker", []string{"runner/cli", "runner/target"}},
 	{"cmd/gpurig", []string{"runner/cli"}},
 }
 

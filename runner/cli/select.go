@@ -16,7 +16,6 @@ import (
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
-	"gpurig/runner/target/docker"
 	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
@@ -144,7 +143,7 @@ var targetMakers = []struct {
 	{"sim-oci", func(string) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(string) (target.Target, error) { return oci.Open(oci.Options{}) }},
 	{"sim-docker", func(string) (target.Target, error) { return sim.NewDocker(nil) }},
-	{"docker", func(string) (target.Target, error) { return docker.Open(docker.Options{}) }},
+	{"docker", openDocker},
 }
 
 func targetNames() []string {

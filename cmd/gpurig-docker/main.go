@@ -1,0 +1,14 @@
+// Command gpurig-docker is gpurig with the target docker, which gpurig becomes
+// when that target is asked for: see package cli.
+package main
+
+import (
+	"gpurig/runner/cli"
+	"gpurig/runner/target"
+	"gpurig/runner/target/docker"
+)
+
+func main() {
+	cli.Docker = func() (target.Target, error) { return docker.Open(docker.Options{}) }
+	cli.Program()
+}
