@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/fakehw/control"
 	"gpurig/fakehw/machine"
 	"gpurig/fakehw/machine/machinetest"
 	"gpurig/runner/smoke"
@@ -29,7 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// run runs the workload on a fake machine after a script.
+// run runs the workload on a fake machine after a script. As in a container, there is
+// nobody who would make nodes that are missing.
 func run(t *testing.T, profile, before string) (smoke.Result, int) {
 	t.Helper()
 	machinetest.Require(t)
@@ -39,7 +41,7 @@ func run(t *testing.T, profile, before string) (smoke.Result, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, exit := machinetest.Run(t, h, o, "sh", "-euc", "TMPDIR="+t.TempDir()+"\n"+before+"\n"+asProgram+"=1 exec "+self+" 2>/dev/null")
+	out, exit := machinetest.Run(t, h, o, "sh", "-euc", "TMPDIR="+t.TempDir()+"\nexport "+control.Env+"=/nobody\n"+before+"\n"+asProgram+"=1 exec "+self+" 2>/dev/null")
 	var r smoke.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -77,8 +77,17 @@ func Reboot(ctx context.Context, d *Docker, c target.Container) error {
 	return e.start(ctx)
 }
 
-// RemoveSocket takes away the socket of the engine of c.
-func RemoveSocket(c target.Container) error { return os.Remove(EngineOf(c).Outside(socketName)) }
+// RemoveSocket takes away the socket of the engine of c, and the connections that
+// were made through it.
+func RemoveSocket(c target.Container) error {
+	own := c.(*Container)
+	if s, ok := own.engine.tc.Client().(shared); ok {
+		if err := s.APIClient.Close(); err != nil {
+			return err
+		}
+	}
+	return os.Remove(EngineOf(c).Outside(socketName))
+}
 
 // RemoveImage takes away the image of c.
 func RemoveImage(ctx context.Context, c target.Container) error {
