@@ -39,6 +39,9 @@ test-lxd: build ## run the tests that have a private LXD make containers; a skip
 	@packaging/need.sh machine
 	GPURIG_REQUIRE_LXD=1 $(GO) test -count=1 -parallel 4 ./runner/target/lxd/...
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestLXD' ./runner/programs
+	$(MAKE) scenarios-lxd
+
+scenarios-lxd: build ## run some of the scenarios on a private LXD
 	$(BIN)/gpurig run --target sim-lxd,lxd --lxd-socket private --jobs 4 --shard $(LXD_SHARD)
 
 # All scenarios on LXD take some minutes: make test-lxd LXD_SHARD=1/1.
@@ -53,6 +56,9 @@ test-docker: build ## run the tests that have a private Docker engine make conta
 	@packaging/need.sh docker
 	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_DOCKER=1 $(GO) test -count=1 -parallel 4 ./runner/target/docker/...
+	$(MAKE) scenarios-docker
+
+scenarios-docker: build ## run some of the scenarios on a private Docker engine
 	$(BIN)/gpurig run --target sim-docker,docker --jobs 4 --shard $(DOCKER_SHARD)
 
 # All scenarios on Docker take some minutes: make test-docker DOCKER_SHARD=1/1.
@@ -65,8 +71,11 @@ test-machine: build ## run the tests that enter fake machines; a skip is a failu
 	@packaging/need.sh machine
 	@packaging/need.sh lxd
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
-	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target sim,lxc,sim-lxd,lxd hardware || exit; done
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
+	$(MAKE) scenarios-hardware
+
+scenarios-hardware: build ## run the scenarios of hardware inside fake machines
+	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target sim,lxc,sim-lxd,lxd hardware || exit; done
 
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -100,4 +109,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci te
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: help build scenarios scenarios-lxd scenarios-docker scenarios-hardware test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

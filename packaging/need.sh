@@ -8,7 +8,7 @@ lxc) programs="lxc-start newuidmap strace"; packages="lxc uidmap busybox-static 
 lxd) programs="lxd lxc unshare newuidmap"; packages="lxd lxd-client uidmap util-linux busybox-static musl" ;;
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
 docker) programs="dockerd runc lxd unshare newuidmap"; packages="docker.io runc lxd uidmap util-linux busybox-static musl" ;; # LXD for Docker inside it
-machine) programs="lspci setpriv cc"; packages="pciutils util-linux gcc libc6-dev" ;;
+machine) programs="lspci setpriv cc mdevctl uuidgen fusermount3"; packages="pciutils util-linux gcc libc6-dev mdevctl uuid-runtime fuse3" ;;
 *) echo "usage: need.sh lxc|lxd|oci|docker|machine" >&2; exit 2 ;;
 esac
 
