@@ -3,6 +3,7 @@ package fakehw
 import (
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"gpurig/core/device"
@@ -106,9 +107,8 @@ func capNumber(p string) (uint32, bool) {
 	if !ok {
 		return 0, false
 	}
-	var n uint32
-	_, err := fmt.Sscanf(rest, "%d", &n)
-	return n, err == nil && rest == fmt.Sprint(n)
+	n, err := strconv.ParseUint(rest, 10, 32)
+	return uint32(n), err == nil && rest == strconv.FormatUint(n, 10)
 }
 
 // dropMinorNodes removes what carries g's NVIDIA minor in its name or number.

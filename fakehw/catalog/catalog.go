@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
@@ -125,15 +126,17 @@ var outputs = []string{"DP-1", "DP-2", "DP-3", "HDMI-A-1"}
 
 // Products returns the whole catalogue, by key. The slice is the caller's, what
 // it points to is not.
-func Products() []Product {
+func Products() []Product { return slices.Clone(products()) }
+
+var products = sync.OnceValue(func() []Product {
 	out := slices.Concat(datacentre, workstation, fabric, others)
 	slices.SortFunc(out, func(a, b Product) int { return cmp.Compare(a.Key, b.Key) })
 	return out
-}
+})
 
 // Find returns the product with this key. The error is an *UnknownError.
 func Find(key string) (Product, error) {
-	all := Products()
+	all := products()
 	for _, p := range all {
 		if p.Key == key {
 			return p, nil
