@@ -23,7 +23,7 @@ scenarios: build ## run every scenario: simulated, and in real LXC and OCI conta
 	@packaging/need.sh lxc || true
 	@packaging/need.sh oci || true
 	@mkdir -p $(OUT)
-	$(BIN)/gpurig run --target auto --report $(OUT)/report.json --report $(OUT)/report.xml --report $(OUT)/report.md
+	$(BIN)/gpurig run --target auto --report $(OUT)/report.json --report $(OUT)/report.xml --report $(OUT)/report.md --report $(OUT)/report.html
 
 test: build ## run the tests; installs what they need when it may
 	@packaging/need.sh lxc || true

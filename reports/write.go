@@ -13,7 +13,7 @@ import (
 var ErrFormat = errors.New("no such report format")
 
 // Formats are the file name extensions that Write knows.
-var Formats = []string{".json", ".xml", ".md"}
+var Formats = []string{".json", ".xml", ".md", ".html"}
 
 // Render returns the report in the format that the file's extension names.
 func Render(file string, r Report) ([]byte, error) {
@@ -24,6 +24,8 @@ func Render(file string, r Report) ([]byte, error) {
 		return JUnit(r)
 	case ".md":
 		return Markdown(r), nil
+	case ".html":
+		return HTML(r, nil)
 	default:
 		return nil, fmt.Errorf("%s: %w: name it %s", file, ErrFormat, strings.Join(Formats, ", "))
 	}

@@ -47,6 +47,6 @@ func newMerge(s Streams) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md); again for another format; none: JSON to standard output")
+	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md, .html); again for another format; none: JSON to standard output")
 	return cmd
 }

@@ -64,7 +64,7 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
 	fl.StringVar(&f.lxdSocket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
-	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md); again for another format")
+	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
 	addFaults(cmd, &f.faults)
 	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs, which is put back after each")
 	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")

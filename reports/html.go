@@ -1,0 +1,235 @@
+package reports
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed" // the parts of the page
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed page/page.html
+var pageText string
+
+//go:embed page/page.css
+var pageStyle string
+
+//go:embed page/page.js
+var pageScript string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// openCases is up to how many failed and broken results a page shows unfolded.
+const openCases = 20
+
+// HTML returns the report as one page that needs nothing else: style and script
+// are in it, and its policy lets a browser load and run no more than those. With
+// since, it has what changed since another report.
+//
+// Every text of the report is cleaned of control characters here, and escaped
+// by the template: names and messages may come from a container (A37).
+//
+// Reference: https://www.w3.org/TR/CSP3/
+func HTML(r Report, since *Comparison) ([]byte, error) {
+	p := page{
+		Policy:   template.HTMLAttr(`content="default-src 'none'; base-uri 'none'; form-action 'none'; style-src ` + source(pageStyle) + `; script-src ` + source(pageScript) + `"`),
+		Style:    template.CSS(pageStyle),
+		Script:   template.JS(pageScript),
+		Headline: headline(Report{Totals: r.Totals, Complete: r.Complete, Shard: oneLine(r.Shard)}),
+		Started:  r.Started.UTC().Format(time.DateTime) + " UTC",
+		CutShort: !r.Complete,
+		Notes:    lines(r.Notes),
+		Compared: since != nil,
+		Skipped:  len(pick(r, Skip)),
+	}
+	p.targets(r)
+	if since != nil {
+		p.Regression = since.Regression()
+		p.since(*since)
+	}
+	p.results(r)
+	p.skips(r)
+	p.machine(r)
+	var b bytes.Buffer
+	if err := pageTemplate.Execute(&b, p); err != nil {
+		return nil, fmt.Errorf("report as HTML: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// source names an inline style or script in a page's policy: by its digest.
+func source(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+func lines(texts []string) []string {
+	var out []string
+	for _, t := range texts {
+		out = append(out, oneLine(t))
+	}
+	return out
+}
+
+func (p *page) targets(r Report) {
+	byTarget := map[string][]Result{}
+	for _, res := range r.Results {
+		byTarget[res.Target] = append(byTarget[res.Target], res)
+	}
+	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
+		t := Count(byTarget[name])
+		row := pageTarget{Name: oneLine(name), All: t.All()}
+		from := 0
+		for _, n := range []pageCount{{Verdict: Pass, Count: t.Pass}, {Verdict: Fail, Count: t.Fail}, {Verdict: Broken, Count: t.Broken}, {Verdict: Skip, Count: t.Skip}} {
+			n.From = from
+			from += n.Count
+			row.Counts = append(row.Counts, n)
+			if n.Count > 0 {
+				row.Bars = append(row.Bars, n)
+			}
+		}
+		p.Targets = append(p.Targets, row)
+	}
+	for _, a := range Across(r.Results) {
+		a.A, a.B = oneLine(a.A), oneLine(a.B)
+		p.Pairs = append(p.Pairs, pagePair{Pair: a, Differ: a.Entries - a.Agree})
+	}
+}
+
+func (p *page) since(c Comparison) {
+	for _, part := range []struct {
+		title string
+		list  []Change
+		open  bool // it makes a regression
+	}{
+		{"newly failing", c.NewlyFailing, true},
+		{"newly broken", c.NewlyBroken, true},
+		{"no longer judged", c.NewlySkipped, true},
+		{"gone", c.Gone, true},
+		{"fixed", c.Fixed, false},
+		{"added", c.Added, false},
+		{"same verdict, but changed on the way", c.Changed, false},
+	} {
+		sec := pagePart{Title: part.title, Open: part.open}
+		for _, ch := range part.list {
+			item := pageItem{Head: oneLine(ch.Key), Detail: lines(ch.Detail)}
+			if ch.Was != "" && ch.Is != "" && ch.Was != ch.Is {
+				item.Change = fmt.Sprintf("(%s → %s)", ch.Was, ch.Is)
+			}
+			sec.Items = append(sec.Items, item)
+		}
+		if len(sec.Items) > 0 {
+			p.Since = append(p.Since, sec)
+		}
+	}
+	sec := pagePart{Title: "environment", Open: true}
+	for _, e := range lines(c.Environment) {
+		sec.Items = append(sec.Items, pageItem{Head: e})
+	}
+	if len(sec.Items) > 0 {
+		p.Since = append(p.Since, sec)
+	}
+}
+
+func (p *page) results(r Report) {
+	fails, brokens := pageCases{Title: "Failed: the product is wrong"}, pageCases{Title: "Broken: could not be judged"}
+	filters := []pageFilter{{Name: "verdict", Column: 0}, {Name: "area", Column: 1}, {Name: "host", Column: 3}, {Name: "target", Column: 4}}
+	values := []map[string]bool{{}, {}, {}, {}}
+	open := r.Totals.Fail+r.Totals.Broken <= openCases
+	for i, res := range r.Results {
+		row := pageRow{Number: i + 1, Verdict: res.Verdict, Host: oneLine(res.Host), Target: oneLine(res.Target), Took: fmt.Sprintf("%.1f", res.DurationMS)}
+		area, name, ok := strings.Cut(oneLine(res.ID()), "/")
+		if !ok {
+			area, name = "", area
+		}
+		row.Area, row.Name = area, name
+		row.Linked = res.Verdict == Fail || res.Verdict == Broken
+		p.Results = append(p.Results, row)
+		for k, v := range []string{string(res.Verdict), area, row.Host, row.Target} {
+			if v != "" {
+				values[k][v] = true
+			}
+		}
+		if !row.Linked {
+			continue
+		}
+		list := &fails
+		if res.Verdict == Broken {
+			list = &brokens
+		}
+		list.Cases = append(list.Cases, caseOf(res, row, open))
+	}
+	for k := range filters {
+		filters[k].Values = slices.Sorted(maps.Keys(values[k]))
+	}
+	p.Filters = filters
+	for _, list := range []pageCases{fails, brokens} {
+		if len(list.Cases) > 0 {
+			p.Bad = append(p.Bad, list)
+		}
+	}
+}
+
+func caseOf(res Result, row pageRow, open bool) pageCase {
+	c := pageCase{pageRow: row, ID: oneLine(res.ID()), Title: oneLine(res.Title), Reason: clean(res.Reason), Open: open}
+	for _, f := range res.Findings {
+		where := slices.DeleteFunc([]string{f.Station, f.Container, f.Step}, func(s string) bool { return s == "" })
+		c.Findings = append(c.Findings, pageFinding{Where: oneLine(strings.Join(where, ", ")), What: clean(f.What), Want: clean(f.Want), Got: clean(f.Got)})
+		if next := oneLine(f.Next); next != "" && !slices.Contains(c.Next, next) {
+			c.Next = append(c.Next, next)
+		}
+	}
+	s := res.Stations
+	add := func(name, digest string) {
+		if digest != "" {
+			c.Stations = append(c.Stations, pageStation{Name: oneLine(name), Digest: oneLine(digest)})
+		}
+	}
+	add("host", s.Host)
+	add("spec", s.Spec)
+	for _, k := range slices.Sorted(maps.Keys(s.Plan)) {
+		add("plan of "+k, s.Plan[k])
+	}
+	for _, k := range slices.Sorted(maps.Keys(s.Seen)) {
+		add("observation of "+k, s.Seen[k])
+	}
+	return c
+}
+
+func (p *page) skips(r Report) {
+	byReason := map[[2]string][]string{}
+	for _, res := range pick(r, Skip) {
+		key := [2]string{oneLine(res.Target), oneLine(res.Reason)}
+		byReason[key] = append(byReason[key], oneLine(res.ID()))
+	}
+	for key, ids := range byReason {
+		p.Skips = append(p.Skips, pageSkip{Target: key[0], Reason: key[1], IDs: ids})
+	}
+	slices.SortFunc(p.Skips, func(a, b pageSkip) int {
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(len(b.IDs), len(a.IDs)), cmp.Compare(a.Reason, b.Reason))
+	})
+}
+
+func (p *page) machine(r Report) {
+	m := r.Machine
+	add := func(name, value string) {
+		if value != "" {
+			p.Machine = append(p.Machine, pageFact{oneLine(name), oneLine(value)})
+		}
+	}
+	add("made by", r.Tool)
+	add("product", m.Product)
+	add("system", m.OS)
+	add("kernel", m.Kernel)
+	add("architecture", m.Arch)
+	add("CPUs", fmt.Sprint(m.CPUs))
+	for _, k := range slices.Sorted(maps.Keys(m.Versions)) {
+		add(k, m.Versions[k])
+	}
+}

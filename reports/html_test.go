@@ -1,0 +1,250 @@
+package reports_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/net/html"
+
+	"gpurig/fixtures/golden"
+	"gpurig/reports"
+)
+
+// poison is what an image could have chosen for a name or a message.
+const poison = "\x1b[2J\r\x9b\u202e\x00\xff</script><script>alert(1)</script><img src=//x.example/y onerror=alert(1)>\"'`{{.Style}}\n&lt;"
+
+// TestA37PageKeepsEveryTextAText: a page that is poisoned in every text of the
+// report has the elements and attributes of a page that is not, and not one
+// control character.
+func TestA37PageKeepsEveryTextAText(t *testing.T) {
+	r := sample()
+	for i := range r.Results {
+		r.Results[i].Stations = reports.Stations{Host: "a", Spec: "b", Plan: map[string]string{"c1": "c"}, Seen: map[string]string{"c1": "d"}}
+	}
+	with := func(text string) []byte {
+		all := deep(reflect.ValueOf(r), func(s string) string { return s + text }).Interface().(reports.Report)
+		for i := range all.Results { // reading a report refuses verdicts that are not ours
+			all.Results[i].Verdict = r.Results[i].Verdict
+		}
+		change := []reports.Change{{Key: text, Was: reports.Pass, Is: reports.Fail, Detail: []string{text}}}
+		return render(t, all, &reports.Comparison{NewlyFailing: change, Gone: change, Environment: []string{text}})
+	}
+	bad, good := with(poison), with("x")
+	if i := bytes.IndexFunc(bad, func(c rune) bool {
+		return c != '\n' && unicode.IsControl(c) || c == 0x202e || c == unicode.ReplacementChar
+	}); i >= 0 {
+		t.Errorf("byte %d is a control character: %q", i, bad[max(0, i-60):i+10])
+	}
+	if n := bytes.Count(bad, []byte("alert(1)")); n < 30 {
+		t.Errorf("the poison is there %d times; the test does not poison what it should", n)
+	}
+	if got, want := skeleton(t, bad), skeleton(t, good); !slices.Equal(got, want) {
+		for i := range got {
+			if i >= len(want) || got[i] != want[i] {
+				t.Fatalf("element %d is %s; without poison it is another, of %d", i, got[i], len(want))
+			}
+		}
+		t.Errorf("%d elements; without poison %d", len(got), len(want))
+	}
+}
+
+// deep copies v with every string in it changed, keys of maps too.
+func deep(v reflect.Value, change func(string) string) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	switch v.Kind() {
+	case reflect.String:
+		out.SetString(change(v.String()))
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				out.Field(i).Set(deep(v.Field(i), change))
+			}
+		}
+	case reflect.Slice:
+		if !v.IsNil() {
+			out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+			for i := range v.Len() {
+				out.Index(i).Set(deep(v.Index(i), change))
+			}
+		}
+	case reflect.Map:
+		if !v.IsNil() {
+			out.Set(reflect.MakeMap(v.Type()))
+			for _, k := range v.MapKeys() {
+				out.SetMapIndex(deep(k, change), deep(v.MapIndex(k), change))
+			}
+		}
+	}
+	return out
+}
+
+func render(t *testing.T, r reports.Report, since *reports.Comparison) []byte {
+	t.Helper()
+	data, err := reports.HTML(r, since)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// skeleton is every element of a page with the names of its attributes, and the
+// text of those that are style or script.
+func skeleton(t *testing.T, page []byte) []string {
+	t.Helper()
+	var out []string
+	for n := range parse(t, page).Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		s := n.Data
+		for _, a := range n.Attr {
+			s += " " + a.Key
+		}
+		if (n.Data == "style" || n.Data == "script") && n.FirstChild != nil {
+			s += n.FirstChild.Data
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func parse(t *testing.T, page []byte) *html.Node {
+	t.Helper()
+	root, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// balanced says what is wrong with the nesting of a page, which html.Parse
+// would mend in silence.
+func balanced(page []byte) string {
+	void := []string{"meta", "input", "br"}
+	var open []string
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for {
+		switch tt := z.Next(); tt {
+		case html.ErrorToken:
+			if len(open) > 0 {
+				return "not closed: " + strings.Join(open, ", ")
+			}
+			return ""
+		case html.StartTagToken:
+			if name, _ := z.TagName(); !slices.Contains(void, string(name)) {
+				open = append(open, string(name))
+			}
+		case html.EndTagToken:
+			name, _ := z.TagName()
+			if len(open) == 0 || open[len(open)-1] != string(name) {
+				return "</" + string(name) + "> within " + strings.Join(open, ", ")
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// outside says what a page would load, or lead to, outside of itself.
+func outside(root *html.Node) []string {
+	var out []string
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if slices.Contains([]string{"link", "img", "iframe", "object", "embed", "base", "audio", "video", "source"}, n.Data) {
+			out = append(out, n.Data)
+		}
+		for _, a := range n.Attr {
+			if slices.Contains([]string{"src", "srcset", "href", "action", "data", "poster", "style"}, a.Key) && !strings.HasPrefix(a.Val, "#") || strings.HasPrefix(a.Key, "on") {
+				out = append(out, n.Data+" "+a.Key)
+			}
+		}
+		if n.Data == "style" && (strings.Contains(n.FirstChild.Data, "url(") || strings.Contains(n.FirstChild.Data, "@import")) {
+			out = append(out, "style")
+		}
+	}
+	return out
+}
+
+func TestPageIsWholeAndAlone(t *testing.T) {
+	cut := sample()
+	cut.Finish(false)
+	same := reports.Compare(cut, cut)
+	for name, page := range map[string][]byte{
+		"a run":         render(t, sample(), nil),
+		"cut short":     render(t, cut, nil),
+		"no difference": render(t, cut, &same),
+		"nothing":       render(t, reports.Report{}, nil),
+	} {
+		if problem := balanced(page); problem != "" {
+			t.Errorf("%s: %s", name, problem)
+		}
+		if refs := outside(parse(t, page)); len(refs) > 0 {
+			t.Errorf("%s: it leads outside: %q", name, refs)
+		}
+		ids := map[string]bool{}
+		for n := range parse(t, page).Descendants() {
+			for _, a := range n.Attr {
+				if a.Key == "id" && ids[a.Val] {
+					t.Errorf("%s: id %s twice", name, a.Val)
+				}
+				ids[a.Val] = ids[a.Val] || a.Key == "id"
+			}
+		}
+		if bytes.Contains(page, []byte("ZgotmplZ")) {
+			t.Errorf("%s: the template refused a value", name)
+		}
+	}
+	// The checks can fail.
+	if balanced([]byte("<p><b>x</p>")) == "" || balanced([]byte("<p>")) == "" {
+		t.Error("balanced takes any page")
+	}
+	for _, s := range []string{"<img src=x>", "<a href=//x>y</a>", "<p onclick=x>", "<style>a{b:url(x)}</style>"} {
+		if len(outside(parse(t, []byte(s)))) == 0 {
+			t.Errorf("outside finds nothing in %s", s)
+		}
+	}
+}
+
+// TestPageHasEveryResult: each is a row, and each that failed or is broken is
+// told in full, where its row leads to.
+func TestPageHasEveryResult(t *testing.T) {
+	root := parse(t, render(t, sample(), nil))
+	rows, cases, links := 0, map[string]bool{}, 0
+	for n := range root.Descendants() {
+		if n.Data == "tr" && n.Parent.Data == "tbody" && slices.Contains(n.Parent.Parent.Attr, html.Attribute{Key: "id", Val: "results"}) {
+			rows++
+		}
+		if n.Data == "details" {
+			for _, a := range n.Attr {
+				cases["#"+a.Val] = a.Key == "id" || cases["#"+a.Val]
+			}
+		}
+	}
+	for n := range root.Descendants() {
+		if n.Data == "a" {
+			links++
+			if !cases[n.Attr[0].Val] {
+				t.Errorf("%s leads nowhere", n.Attr[0].Val)
+			}
+		}
+	}
+	if rows != 4 || links != 2 {
+		t.Errorf("%d rows, %d of them lead to a case; want 4 and 2", rows, links)
+	}
+}
+
+func TestPageOfAComparison(t *testing.T) {
+	base, now := sample(), sample()
+	now.Tool = "gpurig v0.2.0"
+	now.Results[0].Verdict = reports.Fail
+	now.Results[0].Findings = []reports.Finding{{Station: "across", What: "node /dev/x", Want: "there on sim", Got: "nothing on lxc"}}
+	now.Finish(true)
+	c := reports.Compare(base, now)
+	golden.Equal(t, "testdata/compare.html", render(t, now, &c))
+}

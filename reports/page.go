@@ -1,0 +1,79 @@
+package reports
+
+import "html/template"
+
+// What page/page.html is filled with. Its texts are clean, not escaped: that is
+// the template's work.
+type (
+	page struct {
+		Policy             template.HTMLAttr
+		Style              template.CSS
+		Script             template.JS
+		Headline, Started  string
+		CutShort, Compared bool
+		Notes              []string
+		Targets            []pageTarget
+		Pairs              []pagePair
+		Regression         bool
+		Since              []pagePart
+		Bad                []pageCases
+		Skipped            int
+		Skips              []pageSkip
+		Filters            []pageFilter
+		Results            []pageRow
+		Machine            []pageFact
+	}
+	pageTarget struct {
+		Name         string
+		All          int
+		Counts, Bars []pageCount // by verdict; bars are the counts that are not zero
+	}
+	pageCount struct {
+		Verdict     Verdict
+		From, Count int
+	}
+	pagePair struct {
+		Pair
+		Differ int
+	}
+	pagePart struct { // of a comparison
+		Title string
+		Open  bool
+		Items []pageItem
+	}
+	pageItem struct {
+		Head, Change string
+		Detail       []string
+	}
+	pageCases struct {
+		Title string
+		Cases []pageCase
+	}
+	pageCase struct {
+		pageRow
+		ID, Title, Reason string
+		Open              bool
+		Findings          []pageFinding
+		Next              []string
+		Stations          []pageStation
+	}
+	pageFinding struct{ Where, What, Want, Got string }
+	pageStation struct{ Name, Digest string }
+	pageSkip    struct {
+		Target, Reason string
+		IDs            []string
+	}
+	pageFilter struct {
+		Name   string
+		Column int // of the table of results
+		Values []string
+	}
+	pageRow struct {
+		Number                   int // from 1, in the order of the report
+		Verdict                  Verdict
+		Area, Name, Host, Target string
+		Took                     string // milliseconds
+		Linked                   bool   // it is among the failed and broken ones
+	}
+	pageFact struct{ Name, Value string }
+)
