@@ -55,7 +55,7 @@ test-oci: build ## run the tests that start containers by runc and crun; a skip 
 test-docker: build ## run the tests that have a private Docker engine make containers; a skip is a failure here
 	@packaging/need.sh docker
 	@packaging/old-glibc.sh
-	GPURIG_REQUIRE_DOCKER=1 $(GO) test -count=1 -parallel 4 ./runner/target/docker/...
+	GPURIG_REQUIRE_DOCKER=1 GPURIG_PEERS=1 $(GO) test -count=1 -parallel 4 ./runner/target/docker/...
 	$(MAKE) scenarios-docker
 
 scenarios-docker: build ## run some of the scenarios on a private Docker engine

@@ -19,9 +19,9 @@ import (
 	"gpurig/runner/target/world"
 )
 
-// outer starts a container of LXD that may nest, with a GPU of p, and a Docker
-// engine in it. It returns the engine's socket as we see it.
-func outer(t *testing.T, c target.Config, p plan.Plan) (*lxd.Container, string) {
+// outer starts a container of LXD that may nest, with the GPU of h that p gives,
+// and a Docker engine in it. It returns the engine's socket as we see it.
+func outer(t *testing.T, c target.Config, h target.Host, p plan.Plan) (*lxd.Container, string) {
 	t.Helper()
 	if _, err := exec.LookPath("lxd"); err != nil {
 		cannot(t, "nested: %v", err)
@@ -44,7 +44,7 @@ func outer(t *testing.T, c target.Config, p plan.Plan) (*lxd.Container, string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := made.Start(t.Context(), host(t, targettest.Version), p); err != nil {
+	if err := made.Start(t.Context(), h, p); err != nil {
 		t.Fatal(err)
 	}
 	o := made.(*lxd.Container)
@@ -106,7 +106,7 @@ func TestDockerInsideLXD(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, socket := outer(t, tc.c, p)
+			o, socket := outer(t, tc.c, host(t, targettest.Version), p)
 			library := targettest.LibDir + "/libcuda.so." + targettest.Version
 			inner := func(nodes ...string) (*world.Line, error) {
 				return docker.Inner(t.Context(), socket, o.Root(), nodes, []string{library}, filepath.Join(dir, "gpurig-probe"))
