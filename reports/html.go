@@ -25,8 +25,8 @@ var pageScript string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// openCases is up to how many failed and broken results a page shows unfolded.
-const openCases = 20
+// openCases is how many failed results, and broken ones, a page shows unfolded.
+const openCases = 5
 
 // HTML returns the report as one page that needs nothing else: style and script
 // are in it, and its policy lets a browser load and run no more than those. With
@@ -51,7 +51,7 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 	p.targets(r)
 	if since != nil {
 		p.Regression = since.Regression()
-		p.since(*since)
+		p.since(*since, r)
 	}
 	p.results(r)
 	p.skips(r)
@@ -102,7 +102,13 @@ func (p *page) targets(r Report) {
 	}
 }
 
-func (p *page) since(c Comparison) {
+func (p *page) since(c Comparison, r Report) {
+	told := map[string]int{} // in full, further down
+	for i, res := range r.Results {
+		if res.Verdict == Fail || res.Verdict == Broken {
+			told[res.Key()] = i + 1
+		}
+	}
 	for _, part := range []struct {
 		title string
 		list  []Change
@@ -119,6 +125,9 @@ func (p *page) since(c Comparison) {
 		sec := pagePart{Title: part.title, Open: part.open}
 		for _, ch := range part.list {
 			item := pageItem{Head: oneLine(ch.Key), Detail: lines(ch.Detail)}
+			if item.Number = told[ch.Key]; item.Number > 0 && ch.Was != ch.Is {
+				item.Detail = nil
+			}
 			if ch.Was != "" && ch.Is != "" && ch.Was != ch.Is {
 				item.Change = fmt.Sprintf("(%s → %s)", ch.Was, ch.Is)
 			}
@@ -138,10 +147,9 @@ func (p *page) since(c Comparison) {
 }
 
 func (p *page) results(r Report) {
-	fails, brokens := pageCases{Title: "Failed: the product is wrong"}, pageCases{Title: "Broken: could not be judged"}
+	fails, brokens := pageCases{ID: "failed", Title: "Failed: the product is wrong"}, pageCases{ID: "broken", Title: "Broken: could not be judged"}
 	filters := []pageFilter{{Name: "verdict", Column: 0}, {Name: "area", Column: 1}, {Name: "host", Column: 3}, {Name: "target", Column: 4}}
 	values := []map[string]bool{{}, {}, {}, {}}
-	open := r.Totals.Fail+r.Totals.Broken <= openCases
 	for i, res := range r.Results {
 		row := pageRow{Number: i + 1, Verdict: res.Verdict, Host: oneLine(res.Host), Target: oneLine(res.Target), Took: fmt.Sprintf("%.1f", res.DurationMS)}
 		area, name, ok := strings.Cut(oneLine(res.ID()), "/")
@@ -163,7 +171,7 @@ func (p *page) results(r Report) {
 		if res.Verdict == Broken {
 			list = &brokens
 		}
-		list.Cases = append(list.Cases, caseOf(res, row, open))
+		list.Cases = append(list.Cases, caseOf(res, row, len(list.Cases) < openCases))
 	}
 	for k := range filters {
 		filters[k].Values = slices.Sorted(maps.Keys(values[k]))

@@ -228,6 +228,9 @@ func TestPageHasEveryResult(t *testing.T) {
 	}
 	for n := range root.Descendants() {
 		if n.Data == "a" {
+			if !strings.HasPrefix(n.Attr[0].Val, "#r") {
+				continue
+			}
 			links++
 			if !cases[n.Attr[0].Val] {
 				t.Errorf("%s leads nowhere", n.Attr[0].Val)

@@ -43,11 +43,12 @@ type (
 	}
 	pageItem struct {
 		Head, Change string
+		Number       int // of the result that is told in full; 0: none is
 		Detail       []string
 	}
 	pageCases struct {
-		Title string
-		Cases []pageCase
+		ID, Title string
+		Cases     []pageCase
 	}
 	pageCase struct {
 		pageRow

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +13,7 @@ import (
 
 func newCompare(s Streams) *cobra.Command {
 	var out output
+	var file string
 	cmd := &cobra.Command{
 		Use:   "compare BASE NEW",
 		Short: "Compare two JSON reports; exit 1 on a regression",
@@ -17,10 +21,18 @@ func newCompare(s Streams) *cobra.Command {
 newly broken, fixed, no longer judged, gone and added results, Specs, plans and
 observations that changed under the same verdict, and the environment.
 
+With --report it also writes the page of NEW, with what changed in it.
+
 It exits 1 when something fails, is broken, or is not judged any more, that was.`,
-		Example: "  gpurig compare last-green.json out/report.json",
-		Args:    cobra.ExactArgs(2),
+		Example: `  gpurig compare last-green.json out/report.json
+  gpurig compare --report changes.html last-green.json out/report.json`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if file != "" {
+				if err := checkPage(file); err != nil {
+					return err
+				}
+			}
 			base, err := reports.Read(args[0])
 			if err != nil {
 				return err
@@ -30,6 +42,15 @@ It exits 1 when something fails, is broken, or is not judged any more, that was.
 				return err
 			}
 			c := reports.Compare(base, now)
+			if file != "" {
+				page, err := reports.HTML(now, &c)
+				if err != nil {
+					return broken(err)
+				}
+				if err := reports.WriteFile(file, page); err != nil {
+					return broken(err)
+				}
+			}
 			err = out.print(s.Out, c, func(w io.Writer) error {
 				_, err := io.WriteString(w, c.Text())
 				return err
@@ -41,5 +62,14 @@ It exits 1 when something fails, is broken, or is not judged any more, that was.
 		},
 	}
 	addOutput(cmd, &out)
+	cmd.Flags().StringVar(&file, "report", "", "write the page of NEW with what changed to `FILE` (.html)")
 	return cmd
+}
+
+// checkPage says, before anything is read, whether a page could be written there.
+func checkPage(file string) error {
+	if strings.ToLower(filepath.Ext(file)) != ".html" {
+		return fmt.Errorf("%s: %w for a comparison: name it .html", file, reports.ErrFormat)
+	}
+	return reports.CheckFile(file)
 }
