@@ -16,7 +16,11 @@ mkdir -p "$tmp/lists/partial" "$tmp/cache/archives/partial"
 # From where this machine has its own packages.
 mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
 	grep -v '^#' | grep -o 'https\{0,1\}://[^ ]*/debian/\{0,1\}' | head -n 1)
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] ${mirror:-http://deb.debian.org/debian} bullseye main" >"$tmp/sources.list"
+if [ -z "$mirror" ]; then
+	echo "note: no $dir: this machine's own package sources are no Debian" >&2
+	exit 1
+fi
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror bullseye main" >"$tmp/sources.list"
 apt() {
 	apt-get -q -o Dir::Etc::sourcelist="$tmp/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$tmp/lists" \
 		-o Dir::Cache="$tmp/cache" -o APT::Sandbox::User=root -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@" >/dev/null
