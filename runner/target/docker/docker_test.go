@@ -2,11 +2,8 @@ package docker_test
 
 import (
 	"context"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"gpurig/runner/image"
@@ -17,39 +14,7 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
-// programsEnv names a folder in which the helper programs are already.
-const programsEnv = "GPURIG_TEST_PROGRAMS"
-
-// builtDir is where builtPrograms built; empty: it did not.
-var builtDir string
-
-// builtPrograms builds the two helper programs once.
-var builtPrograms = sync.OnceValues(func() (string, error) {
-	if dir := os.Getenv(programsEnv); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.MkdirTemp("", "gpurig-docker-test-")
-	if err != nil {
-		return "", err
-	}
-	builtDir = dir
-	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
-		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, errors.New(name + ": " + string(out))
-		}
-	}
-	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtDir != "" {
-		os.RemoveAll(builtDir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { targettest.Main(m) }
 
 // A rig is a target and the images that it uses.
 type rig struct {
@@ -66,7 +31,7 @@ func requireDocker(t testing.TB, c target.Config) rig {
 	if _, err := docker.Open(opts); err != nil { // before anything is built
 		cannot(t, "%v", err)
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -259,12 +259,12 @@ func TestF29HarnessKilled(t *testing.T) {
 			return slices.Contains(before, p) || strings.HasPrefix(filepath.Base(p), "gpurig-") && !own
 		})
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-	cmd.Env = append(os.Environ(), victim+"=1", programsEnv+"="+dir)
+	cmd.Env = append(os.Environ(), victim+"=1", targettest.ProgramsEnv+"="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

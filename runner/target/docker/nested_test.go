@@ -27,7 +27,7 @@ func outer(t *testing.T, c target.Config, h target.Host, p plan.Plan) (*lxd.Cont
 		cannot(t, "nested: %v", err)
 	}
 	r := requireDocker(t, target.Config{Name: "c", Cgroup: c.Cgroup})
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestDockerInsideLXD(t *testing.T) {
 					p.Nodes[i].Permissions = "" // the negative twin: the outer one may not open it
 				}
 			}
-			dir, err := builtPrograms()
+			dir, err := targettest.Programs()
 			if err != nil {
 				t.Fatal(err)
 			}

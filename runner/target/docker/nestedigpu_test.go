@@ -210,7 +210,7 @@ func innerSees(t *testing.T, o *lxd.Container, socket string, kernel corehost.Ro
 	if !slices.ContainsFunc(files, func(f string) bool { return strings.HasPrefix(path.Base(f), "libcuda.so.1") }) {
 		t.Errorf("the Spec has no libcuda: %q", files)
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}

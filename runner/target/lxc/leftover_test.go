@@ -56,7 +56,7 @@ func leftovers(t *testing.T) []string {
 		}
 		out = append(out, dirs...)
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestF29HarnessKilled(t *testing.T) {
 			}
 			before := leftovers(t)
 			cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-			cmd.Env = append(os.Environ(), victim+"="+cgroup, programsEnv+"="+programsDir(t))
+			cmd.Env = append(os.Environ(), victim+"="+cgroup, targettest.ProgramsEnv+"="+programsDir(t))
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

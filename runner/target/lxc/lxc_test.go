@@ -2,11 +2,9 @@ package lxc_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"gpurig/runner/image"
@@ -17,43 +15,11 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
-// programsEnv names a folder in which the helper programs are already.
-const programsEnv = "GPURIG_TEST_PROGRAMS"
-
-// builtDir is where builtPrograms built; empty: it did not.
-var builtDir string
-
-// builtPrograms builds the two helper programs once.
-var builtPrograms = sync.OnceValues(func() (string, error) {
-	if dir := os.Getenv(programsEnv); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.MkdirTemp("", "gpurig-lxc-test-")
-	if err != nil {
-		return "", err
-	}
-	builtDir = dir
-	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
-		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, errors.New(name + ": " + string(out))
-		}
-	}
-	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtDir != "" {
-		os.RemoveAll(builtDir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { targettest.Main(m) }
 
 func programsDir(t testing.TB) string {
 	t.Helper()
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}

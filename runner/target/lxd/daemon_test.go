@@ -121,12 +121,12 @@ func TestF29HarnessKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := leftovers(t)
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-	cmd.Env = append(os.Environ(), victim+"=1", programsEnv+"="+dir)
+	cmd.Env = append(os.Environ(), victim+"=1", targettest.ProgramsEnv+"="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

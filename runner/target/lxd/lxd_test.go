@@ -2,11 +2,9 @@ package lxd_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"gpurig/runner/image"
@@ -18,39 +16,7 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
-// programsEnv names a folder in which the helper programs are already.
-const programsEnv = "GPURIG_TEST_PROGRAMS"
-
-// builtDir is where builtPrograms built; empty: it did not.
-var builtDir string
-
-// builtPrograms builds the two helper programs once.
-var builtPrograms = sync.OnceValues(func() (string, error) {
-	if dir := os.Getenv(programsEnv); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.MkdirTemp("", "gpurig-lxd-test-")
-	if err != nil {
-		return "", err
-	}
-	builtDir = dir
-	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
-		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, errors.New(name + ": " + string(out))
-		}
-	}
-	return dir, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if builtDir != "" {
-		os.RemoveAll(builtDir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { targettest.Main(m) }
 
 // A rig is a target and the images that it uses.
 type rig struct {
@@ -68,7 +34,7 @@ func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
 	if _, err := exec.LookPath(f.Daemon()); err != nil {
 		cannot(t, f, "target %s: %v", f, err)
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}

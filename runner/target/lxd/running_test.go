@@ -24,7 +24,7 @@ import (
 // user returns a target that uses the daemon at socket.
 func user(t *testing.T, socket string) *lxd.LXD {
 	t.Helper()
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +130,12 @@ func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
 		select {}
 	}
 	socket := standing(t, "v1")
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilledWithADaemonThatGoesOn$")
-	cmd.Env = append(os.Environ(), victim+"="+socket, programsEnv+"="+dir)
+	cmd.Env = append(os.Environ(), victim+"="+socket, targettest.ProgramsEnv+"="+dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
 	"testing"
 
 	"gpurig/fakehw/mntns"
@@ -18,33 +16,9 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
-// builtDir is where builtPrograms built; empty: it did not.
-var builtDir string
-
-// builtPrograms builds the two helper programs once.
-var builtPrograms = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpurig-oci-test-")
-	if err != nil {
-		return "", err
-	}
-	builtDir = dir
-	for _, name := range []string{"gpurig-probe", "cdi-hook"} {
-		cmd := exec.Command("go", "build", "-tags", "osusergo,netgo", "-o", filepath.Join(dir, name), "gpurig/cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, errors.New(name + ": " + string(out))
-		}
-	}
-	return dir, nil
-})
-
 func TestMain(m *testing.M) {
 	mntns.Init()
-	code := m.Run()
-	if builtDir != "" {
-		os.RemoveAll(builtDir)
-	}
-	os.Exit(code)
+	targettest.Main(m)
 }
 
 // A rig is a target and the images that it uses.
@@ -62,7 +36,7 @@ func requireOCI(t testing.TB, runtime string) rig {
 	if _, err := oci.Open(opts); err != nil { // before anything is built
 		cannot(t, "%v", err)
 	}
-	dir, err := builtPrograms()
+	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
