@@ -68,14 +68,15 @@ test-sanitize: ## run the tests of our libcuda with the C compiler's checks of a
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 
 test-machine: build ## run the tests that enter fake machines; a skip is a failure here
-	@packaging/need.sh machine
-	@packaging/need.sh lxd
+	@for part in machine lxc lxd oci docker; do packaging/need.sh $$part || exit; done
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
 	$(MAKE) scenarios-hardware
 
 scenarios-hardware: build ## run the scenarios of hardware inside fake machines
-	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target sim,lxc,sim-lxd,lxd hardware || exit; done
+	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target $(HARDWARE_TARGETS) hardware || exit; done
+
+HARDWARE_TARGETS := sim,lxc,sim-lxd,lxd,sim-oci,oci,sim-docker,docker
 
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...

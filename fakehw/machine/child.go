@@ -190,7 +190,7 @@ func (c *child) binds(s *setup) error {
 		if err != nil {
 			return err
 		}
-		err = over(mnt, b.To, c.table, nil)
+		err = instead(mnt, b.To, c.table)
 		unix.Close(mnt)
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -74,6 +75,20 @@ NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.113.01  Tue Sep 12 19:41:24 
 			t.Errorf("inside: %s\nwant it to begin with %s", got, want)
 		}
 	})
+}
+
+// The machine has one /sys, and each file system below it once, as any machine
+// has: programs look for the place of their cgroups in the table of mounts.
+func TestTheTableOfMountsHasOneSys(t *testing.T) {
+	machinetest.Require(t)
+	const list = `awk '$5 ~ "^/sys(/|$)" {print $5}' /proc/self/mountinfo | sort`
+	outside, err := exec.Command("sh", "-c", list).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := machinetest.Shell(t, machinetest.Host(t, "t4-server"), machine.Options{}, list); got != string(outside) {
+		t.Errorf("mounts inside:\n%s\noutside:\n%s", got, outside)
+	}
 }
 
 func TestExitCodes(t *testing.T) {

@@ -43,22 +43,64 @@ type point struct {
 // over mounts mnt on dir and puts what was mounted below dir back on top of it,
 // except where skip says so. What has no place in the new mount is left out.
 func over(mnt int, dir string, table []string, skip func(p string) bool) error {
-	var back []point
-	defer func() {
-		for _, p := range back {
-			unix.Close(p.mnt)
+	back, err := copied(dir, table, skip)
+	defer closeAll(back)
+	if err != nil {
+		return err
+	}
+	return cover(mnt, dir, back)
+}
+
+// instead is over for a mount that takes the place of what was mounted on dir.
+//
+// What a mount covers stays in the table of mounts. Who looks there for the place
+// of a file system finds it twice: runc then takes a controller of cgroups for
+// mounted which nobody can reach.
+func instead(mnt int, dir string, table []string) error {
+	back, err := copied(dir, table, nil)
+	defer closeAll(back)
+	if err != nil {
+		return err
+	}
+	for _, p := range table {
+		if p != dir {
+			continue
 		}
-	}()
+		err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if err == unix.EINVAL || err == unix.EPERM {
+			break // locked, in a user namespace
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", dir, os.NewSyscallError("umount2", err))
+		}
+	}
+	return cover(mnt, dir, back)
+}
+
+// copied returns copies of what is mounted below dir, except where skip says so.
+func copied(dir string, table []string, skip func(p string) bool) ([]point, error) {
+	var out []point
 	for _, p := range below(table, dir) {
 		if skip != nil && skip(p) {
 			continue
 		}
 		fd, err := clone(unix.AT_FDCWD, p)
 		if err != nil {
-			return err
+			return out, err
 		}
-		back = append(back, point{p, fd})
+		out = append(out, point{p, fd})
 	}
+	return out, nil
+}
+
+func closeAll(list []point) {
+	for _, p := range list {
+		unix.Close(p.mnt)
+	}
+}
+
+// cover mounts mnt on dir, and back on top of it.
+func cover(mnt int, dir string, back []point) error {
 	if err := attach(mnt, dir); err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (c *Container) change(verb string, h target.Host, p plan.Plan) error {
 		return fmt.Errorf("%s %s: %w", verb, c.config.Name, errNotRunning)
 	}
 	if c.sim.oci != "" {
-		return errNoPlug()
+		return c.sim.errNoPlug()
 	}
 	e, err := c.emit(p)
 	if err != nil {
