@@ -233,13 +233,15 @@ func addDriverNodes(m *host.Model, o DriverOptions) {
 	if discrete {
 		addCapabilities(m, o)
 	}
+	var held []host.GPU
 	for _, g := range m.GPUs {
 		if driven(g) {
+			held = append(held, g)
 			setNode(m, frontendNode(m, g.Minor))
 			addDRMNodes(m, g)
-			addInstanceNodes(m, g)
 		}
 	}
+	addInstanceNodes(m, held...)
 	if m.Tegra != nil {
 		addTegraNodes(m, o.Majors)
 	}

@@ -39,43 +39,60 @@ func instance(uuidOfGPU string, p catalog.Placement, next int) host.GPUInstance 
 // that order is also by GPU instance id, which a list with the widest profile
 // first has; a list in another order is for hosts built in another order.
 func WithMIG(m host.Model, gpuIndex int, profiles []string, off bool) (host.Model, error) {
-	change := fmt.Sprintf("MIG geometry of GPU %d", gpuIndex)
+	return WithMIGs(m, []int{gpuIndex}, profiles, off)
+}
+
+// WithMIGs is WithMIG for several GPUs that get the same geometry.
+func WithMIGs(m host.Model, gpuIndexes []int, profiles []string, off bool) (host.Model, error) {
 	out := m.Clone()
-	i := gpuAt(&out, gpuIndex)
-	if i < 0 {
-		return host.Model{}, noGPU(&out, "MIG geometry of GPU", gpuIndex)
+	var changed []host.GPU
+	for _, index := range gpuIndexes {
+		i := gpuAt(&out, index)
+		if i < 0 {
+			return host.Model{}, noGPU(&out, "MIG geometry of GPU", index)
+		}
+		if err := setMIG(&out.GPUs[i], profiles, off); err != nil {
+			return host.Model{}, err
+		}
+		changed = append(changed, out.GPUs[i])
 	}
-	g := &out.GPUs[i]
+	dropInstanceNodes(&out, changed...)
+	addInstanceNodes(&out, changed...)
+	normalize(&out)
+	return out, nil
+}
+
+// setMIG gives g another geometry, and leaves the nodes to the caller.
+func setMIG(g *host.GPU, profiles []string, off bool) error {
+	change := fmt.Sprintf("MIG geometry of GPU %d", g.Index)
 	if g.PCI == nil {
-		return host.Model{}, impossible(change, "it is part of the SoC")
+		return impossible(change, "it is part of the SoC")
 	}
 	product, ok := catalog.ByID(g.PCI.ID)
 	if !ok {
-		return host.Model{}, impossible(change, "the catalogue has no product %s", g.PCI.ID)
+		return impossible(change, "the catalogue has no product %s", g.PCI.ID)
 	}
 	if off && len(profiles) > 0 {
-		return host.Model{}, impossible(change, "profiles are given and MIG is to be off")
+		return impossible(change, "profiles are given and MIG is to be off")
 	}
 	placed, err := product.Place(profiles)
 	if err != nil {
-		return host.Model{}, &ChangeError{Change: change, Err: err}
+		return &ChangeError{Change: change, Err: err}
 	}
 	if g.Minor >= capGPUs {
-		return host.Model{}, impossible(change, "capability nodes are numbered for minors below %d, this GPU has %d", capGPUs, g.Minor)
+		return impossible(change, "capability nodes are numbered for minors below %d, this GPU has %d", capGPUs, g.Minor)
 	}
-	dropInstanceNodes(&out, *g)
-	if g.MIG = nil; !off {
-		g.MIG = &host.MIG{}
-		next := 0
-		for _, p := range placed {
-			gi := instance(g.UUID, p, next)
-			next += len(gi.Compute)
-			g.MIG.Instances = append(g.MIG.Instances, gi)
-		}
-		addInstanceNodes(&out, *g)
+	if g.MIG = nil; off {
+		return nil
 	}
-	normalize(&out)
-	return out, nil
+	g.MIG = &host.MIG{}
+	next := 0
+	for _, p := range placed {
+		gi := instance(g.UUID, p, next)
+		next += len(gi.Compute)
+		g.MIG.Instances = append(g.MIG.Instances, gi)
+	}
+	return nil
 }
 
 // Rebooted returns m after a reboot: the nodes that only a first user of the

@@ -73,31 +73,52 @@ func addDRMNodes(m *host.Model, g host.GPU) {
 	}
 }
 
-// addInstanceNodes adds the capability nodes of g's MIG instances.
-func addInstanceNodes(m *host.Model, g host.GPU) {
+// addInstanceNodes adds the capability nodes of the MIG instances of these GPUs:
+// all at once, since a host has hundreds.
+func addInstanceNodes(m *host.Model, gpus ...host.GPU) {
 	caps, ok := majorOf(m, "nvidia-caps")
-	if g.MIG == nil || !ok {
+	if !ok {
 		return
 	}
-	for _, gi := range g.MIG.Instances {
-		minor := giCap(g.Minor, gi.ID)
-		setNode(m, char(capPath(minor), caps, minor, 0o444, 0))
-		for _, ci := range gi.Compute {
-			at := minor + 1 + uint32(ci.ID)
-			setNode(m, char(capPath(at), caps, at, 0o444, 0))
+	var nodes []device.Node
+	paths := map[string]bool{}
+	add := func(minor uint32) {
+		n := char(capPath(minor), caps, minor, 0o444, 0)
+		nodes, paths[n.Path] = append(nodes, n), true
+	}
+	for _, g := range gpus {
+		if g.MIG == nil {
+			continue
 		}
+		for _, gi := range g.MIG.Instances {
+			minor := giCap(g.Minor, gi.ID)
+			add(minor)
+			for _, ci := range gi.Compute {
+				add(minor + 1 + uint32(ci.ID))
+			}
+		}
+	}
+	if len(nodes) > 0 {
+		dropNodes(m, func(p string) bool { return paths[p] })
+		m.Nodes = append(m.Nodes, nodes...)
 	}
 }
 
-// dropInstanceNodes removes every capability node that belongs to g.
-func dropInstanceNodes(m *host.Model, g host.GPU) {
-	if g.Minor < 0 || g.Minor >= capGPUs {
+// dropInstanceNodes removes every capability node that belongs to these GPUs.
+func dropInstanceNodes(m *host.Model, gpus ...host.GPU) {
+	first := giCap(0, 0)
+	minors := map[uint32]bool{}
+	for _, g := range gpus {
+		if g.Minor >= 0 && g.Minor < capGPUs {
+			minors[uint32(g.Minor)] = true
+		}
+	}
+	if len(minors) == 0 {
 		return
 	}
-	first, last := giCap(g.Minor, 0), giCap(g.Minor+1, 0)
 	dropNodes(m, func(p string) bool {
 		n, ok := capNumber(p)
-		return ok && n >= first && n < last
+		return ok && n >= first && minors[(n-first)/(giCap(1, 0)-first)]
 	})
 }
 

@@ -14,15 +14,13 @@ import (
 
 var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// Model expands the profile to the flat description of the host. The error is
-// the one that Parse would have given; a loaded profile has none.
+// Model returns the flat description of the host. The error says that the profile
+// was not loaded.
 func (p Profile) Model() (host.Model, error) {
-	r := &reader{file: p.Name + ".yaml", places: p.places}
-	m, err := p.expand(r.failAt)
-	if problems := join(r.problems); problems != nil {
-		return host.Model{}, problems
+	if p.model == nil {
+		return host.Model{}, fmt.Errorf("profile %q was not loaded: %w", p.Name, ErrInvalid)
 	}
-	return m, err
+	return p.model.Clone(), nil
 }
 
 // expand makes the model: hardware, then the kernel's own drivers, then
@@ -274,15 +272,18 @@ func (p *Profile) mig(m host.Model, fail func(string, error)) host.Model {
 		if !e.MIGEnabled {
 			continue
 		}
-		for _, a := range e.At {
-			k := slices.IndexFunc(m.GPUs, func(g host.GPU) bool { return g.PCI != nil && g.PCI.BDF == a })
-			next, err := fakehw.WithMIG(m, m.GPUs[k].Index, e.MIG, false)
-			if err != nil {
-				fail(fmt.Sprintf("gpus[%d].mig", i), err)
-				break
+		var indexes []int
+		for _, g := range m.GPUs {
+			if g.PCI != nil && slices.Contains(e.At, g.PCI.BDF) {
+				indexes = append(indexes, g.Index)
 			}
-			m = next
 		}
+		next, err := fakehw.WithMIGs(m, indexes, e.MIG, false)
+		if err != nil {
+			fail(fmt.Sprintf("gpus[%d].mig", i), err)
+			continue
+		}
+		m = next
 	}
 	return m
 }

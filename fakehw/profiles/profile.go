@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/fakehw"
 	"gpurig/fakehw/fault"
@@ -41,7 +42,8 @@ const (
 	maxFaults  = 64
 )
 
-// A Profile is one profile file, checked but not expanded.
+// A Profile is one profile file, checked. Its fields say what the file says; they
+// are for reading.
 type Profile struct {
 	Name        string // file name without ".yaml"
 	Description string // the first comment
@@ -63,7 +65,7 @@ type Profile struct {
 	Without     []string   // nodes that are not there
 	Faults      fault.List // what is broken; Model is the host without them
 
-	places map[string]place
+	model *host.Model // what all of it makes
 }
 
 // An OS is the distribution.
@@ -181,7 +183,7 @@ func Parse(file string, data []byte) (Profile, error) {
 		return Profile{}, &Problem{File: file, Why: fmt.Sprintf("more than %d bytes", maxFile)}
 	}
 	r := &reader{file: file, places: map[string]place{}}
-	p := Profile{Name: strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".yaml"), ".yml"), Description: firstComment(data), places: r.places}
+	p := Profile{Name: strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".yaml"), ".yml"), Description: firstComment(data)}
 	if n := r.document(data); n != nil {
 		p.read(r, n)
 	}
@@ -198,6 +200,7 @@ func Parse(file string, data []byte) (Profile, error) {
 		if err != nil && len(r.problems) == 0 {
 			r.failAt("", err)
 		}
+		p.model = &m
 	}
 	if err := join(r.problems); err != nil {
 		return Profile{}, err
