@@ -8,10 +8,12 @@ package reach
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -23,18 +25,18 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
 )
 
 // A Machine is one that runs.
 type Machine struct {
-	PID    int        `json:"pid"`  // of the process that serves it
+	PID    int        `json:"pid"`  // of the process that serves it, as whoever asks knows it; 0: it has none there
 	Host   string     `json:"host"` // the profile's or recording's name
 	Faults fault.List `json:"faults"`
 	Silent bool       `json:"silent,omitempty"` // it does not answer, and nothing else is known of it
+
+	socket string
 }
 
 // A Request changes the faults of a machine: first Heal, then Add, or nothing at
@@ -54,6 +56,7 @@ type reply struct {
 var (
 	ErrNone    = errors.New("no such fake machine runs")
 	ErrSeveral = errors.New("several fake machines are of this host")
+	ErrSilent  = errors.New("does not answer: its process is stopped, or has no time")
 )
 
 // A Refusal is what a machine says of a request that it does not carry out.
@@ -62,7 +65,6 @@ type Refusal struct{ Text, Hint string }
 func (r *Refusal) Error() string { return r.Text }
 
 const (
-	ext      = ".sock"
 	maxLine  = 1 << 20
 	patience = 3 * time.Second // for one exchange
 )
@@ -112,12 +114,12 @@ func Serve(dir, name string, h *live.Host) (stop func(), err error) {
 	if err := ours(dir); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, strconv.Itoa(os.Getpid())+ext)
-	_ = os.Remove(path) // of a process that had our id and is gone
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	path := filepath.Join(dir, socketName())
+	l, err := listen(path)
 	if err != nil {
 		return nil, err
 	}
+	go sweep(dir)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -134,7 +136,8 @@ func Serve(dir, name string, h *live.Host) (stop func(), err error) {
 		}
 	})
 	return func() {
-		l.Close() // takes the socket away
+		_ = os.Remove(path) // before nobody answers there
+		l.Close()
 		all.Wait()
 		_ = os.Remove(dir) // if it was the last
 	}, nil
@@ -142,14 +145,8 @@ func Serve(dir, name string, h *live.Host) (stop func(), err error) {
 
 // mayAsk reports whether the caller is our user or root.
 func mayAsk(c *net.UnixConn) bool {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	return err == nil && credErr == nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
+	cred := peer(c)
+	return cred != nil && (cred.Uid == 0 || int(cred.Uid) == os.Geteuid())
 }
 
 func serve(c net.Conn, name string, h *live.Host) {
@@ -158,7 +155,7 @@ func serve(c net.Conn, name string, h *live.Host) {
 	if err != nil {
 		return
 	}
-	out := reply{Machine: Machine{PID: os.Getpid(), Host: name}}
+	out := reply{Machine: Machine{Host: name}}
 	if err := handle(line, h); err != nil {
 		out.Error = err.Error()
 		if f, ok := errors.AsType[*fault.Error](err); ok {
@@ -198,7 +195,7 @@ func readLine(c net.Conn) ([]byte, error) {
 	s := bufio.NewScanner(c)
 	s.Buffer(nil, maxLine)
 	if !s.Scan() {
-		return nil, errors.Join(s.Err(), fs.ErrClosed)
+		return nil, cmp.Or(s.Err(), io.ErrUnexpectedEOF)
 	}
 	return s.Bytes(), nil
 }
@@ -206,32 +203,22 @@ func readLine(c net.Conn) ([]byte, error) {
 // List returns the machines that run, by process id. What lies in the folder and
 // answers no more is taken away.
 func List(ctx context.Context, dir string) ([]Machine, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err == nil {
-		err = ours(dir)
-	}
+	names, err := sockets(dir)
 	if err != nil {
 		return nil, err
 	}
 	var out []Machine
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for _, e := range entries {
-		pid, err := strconv.Atoi(strings.TrimSuffix(e.Name(), ext))
-		if err != nil || !strings.HasSuffix(e.Name(), ext) {
-			continue
-		}
+	for _, name := range names {
 		all.Go(func() {
-			m, err := Ask(ctx, dir, pid, Request{})
+			m, err := exchange(ctx, dir, name, Request{})
 			switch {
-			case errors.Is(err, unix.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-				_ = os.Remove(filepath.Join(dir, e.Name())) // its process was killed
+			case dead(err):
+				_ = os.Remove(filepath.Join(dir, name))
 				return
 			case err != nil:
-				m = Machine{PID: pid, Silent: true}
+				m.Silent = true
 			}
 			mu.Lock()
 			out = append(out, m)
@@ -239,7 +226,7 @@ func List(ctx context.Context, dir string) ([]Machine, error) {
 		})
 	}
 	all.Wait()
-	slices.SortFunc(out, func(a, b Machine) int { return a.PID - b.PID })
+	slices.SortFunc(out, func(a, b Machine) int { return cmp.Or(a.PID-b.PID, strings.Compare(a.socket, b.socket)) })
 	return out, nil
 }
 
@@ -250,46 +237,70 @@ func Find(ctx context.Context, dir, name string) (Machine, error) {
 		return Machine{}, err
 	}
 	var found []Machine
+	var silent []string
 	for _, m := range all {
-		if m.Host == name || strconv.Itoa(m.PID) == name {
+		switch id := strconv.Itoa(m.PID); {
+		case m.Silent && id == name:
+			return Machine{}, fmt.Errorf("fake machine %s %w", name, ErrSilent)
+		case m.Silent:
+			silent = append(silent, id)
+		case m.Host == name || id == name:
 			found = append(found, m)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return Machine{}, fmt.Errorf("%s: %w", name, ErrNone)
-	case 1:
+	switch {
+	case len(found) == 1:
 		return found[0], nil
+	case len(found) > 1:
+		return Machine{}, fmt.Errorf("%s: %w", name, ErrSeveral)
+	case len(silent) > 0:
+		return Machine{}, fmt.Errorf("%s: no fake machine that answers is of this name, and %s %w", name, strings.Join(silent, ", "), ErrSilent)
 	}
-	return Machine{}, fmt.Errorf("%s: %w", name, ErrSeveral)
+	return Machine{}, fmt.Errorf("%s: %w", name, ErrNone)
 }
 
-// Ask sends a request to the machine of that process id and returns what it is
-// then. The error is a *Refusal where the machine says no.
-func Ask(ctx context.Context, dir string, pid int, r Request) (Machine, error) {
+// Ask sends a request to a machine that List or Find returned, and returns what it
+// is then. The error is a *Refusal where the machine says no.
+func Ask(ctx context.Context, dir string, m Machine, r Request) (Machine, error) {
+	now, err := exchange(ctx, dir, m.socket, r)
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+		err = ErrSilent
+	}
+	if _, refused := errors.AsType[*Refusal](err); err != nil && !refused {
+		err = fmt.Errorf("fake machine %d %w", m.PID, err)
+	}
+	return now, err
+}
+
+// exchange is one request and its reply. What is known of a machine that does not
+// answer is its process.
+func exchange(ctx context.Context, dir, socket string, r Request) (Machine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	m := Machine{socket: socket}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", filepath.Join(dir, strconv.Itoa(pid)+ext))
+	c, err := d.DialContext(ctx, "unix", filepath.Join(dir, socket))
 	if err != nil {
-		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+		return m, err
 	}
 	defer c.Close()
+	m.PID = listener(c)
 	deadline, _ := ctx.Deadline()
 	_ = c.SetDeadline(deadline)
 	if err := json.NewEncoder(c).Encode(r); err != nil {
-		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+		return m, err
 	}
 	line, err := readLine(c)
 	if err != nil {
-		return Machine{}, fmt.Errorf("fake machine %d does not answer: %w", pid, err)
+		return m, err
 	}
 	var out reply
 	if err := json.Unmarshal(line, &out); err != nil {
-		return Machine{}, fmt.Errorf("fake machine %d: %w", pid, err)
+		return m, err
 	}
+	m.Host, m.Faults = out.Host, out.Faults
 	if out.Error != "" {
-		return out.Machine, &Refusal{out.Error, out.Hint}
+		return m, &Refusal{out.Error, out.Hint}
 	}
-	return out.Machine, nil
+	return m, nil
 }

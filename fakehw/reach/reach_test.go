@@ -3,12 +3,14 @@ package reach_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
@@ -71,7 +73,10 @@ func TestReach(t *testing.T) {
 	}
 	sound := h.Tree().Sum()
 	ask := func(r reach.Request) (string, error) {
-		m, err := reach.Ask(ctx, dir, os.Getpid(), r)
+		m, err := reach.Find(ctx, dir, "t4-server")
+		if err == nil {
+			m, err = reach.Ask(ctx, dir, m, r)
+		}
 		return strings.Join(m.Faults.Texts(), " "), err
 	}
 	if got, err := ask(reach.Request{Add: list(t, "no-uvm", "off-bus:0")}); err != nil || got != "no-uvm off-bus:0" {
@@ -114,6 +119,80 @@ func TestALeftSocketIsTakenAway(t *testing.T) {
 	}
 }
 
+// The next machine takes away what a killed one has left, without being asked (F29).
+func TestTheNextMachineSweeps(t *testing.T) {
+	dir := folder(t)
+	left := filepath.Join(dir, "999999999-1.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	l.Close()
+	stop, err := reach.Serve(dir, "t4-server", host(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Lstat(left); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the socket is still there")
+		}
+	}
+}
+
+// Machines in process namespaces of their own can have the same process id.
+func TestTwoMachinesWithOneProcessID(t *testing.T) {
+	ctx, dir := context.Background(), folder(t)
+	other := filepath.Join(dir, strconv.Itoa(os.Getpid())+"-1.sock")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: other, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprintln(c, `{"host":"dgx-a100","faults":["no-uvm"]}`)
+			c.Close()
+		}
+	}()
+	stop, err := reach.Serve(dir, "t4-server", host(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"t4-server", "dgx-a100"} {
+		if m, err := reach.Find(ctx, dir, name); err != nil || m.Host != name {
+			t.Errorf("Find(%s) = %+v, %v", name, m, err)
+		}
+	}
+	stop()
+	if m, err := reach.Find(ctx, dir, "dgx-a100"); err != nil || len(m.Faults) != 1 {
+		t.Errorf("after the end of the one, the other is %+v, %v", m, err)
+	}
+}
+
+// A machine whose process is stopped is there, and is not called missing.
+func TestASilentMachine(t *testing.T) {
+	ctx, dir := context.Background(), folder(t)
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "7-1.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // nobody accepts
+	for _, name := range []string{"dgx-a100", strconv.Itoa(os.Getpid())} {
+		if m, err := reach.Find(ctx, dir, name); !errors.Is(err, reach.ErrSilent) || errors.Is(err, reach.ErrNone) || strings.ContainsAny(err.Error(), "\n/") {
+			t.Errorf("Find(%s) = %+v, %v; want ErrSilent in one line", name, m, err)
+		}
+	}
+}
+
 // Text that is no request changes nothing and gets an answer.
 func TestABadRequest(t *testing.T) {
 	dir, h := folder(t), host(t)
@@ -123,7 +202,11 @@ func TestABadRequest(t *testing.T) {
 	}
 	defer stop()
 	for _, text := range []string{"nonsense\n", `{"add":["gone"]}` + "\n", `{"add":[7]}` + "\n"} {
-		c, err := net.Dial("unix", filepath.Join(dir, strconv.Itoa(os.Getpid())+".sock"))
+		names, err := filepath.Glob(dir + "/*.sock")
+		if err != nil || len(names) != 1 {
+			t.Fatalf("sockets: %q, %v", names, err)
+		}
+		c, err := net.Dial("unix", names[0])
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -106,13 +106,17 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 	switch {
 	case errors.Is(err, reach.ErrNone):
 		return hint(err, "gpurig host fault lists those that run; gpurig host enter and gpurig host mount start one")
+	case errors.Is(err, reach.ErrSilent):
+		return hint(broken(err), "kill -CONT PID lets a stopped one go on; kill -KILL PID ends it and all that runs in it")
 	case errors.Is(err, reach.ErrSeveral):
 		return hint(err, "name one by its process id: gpurig host fault lists them")
 	case err != nil:
 		return broken(err)
 	}
 	if len(r.Add)+len(r.Heal) > 0 {
-		if m, err = reach.Ask(ctx, reach.Dir(), m.PID, r); err != nil {
+		if m, err = reach.Ask(ctx, reach.Dir(), m, r); errors.Is(err, reach.ErrSilent) {
+			return broken(err)
+		} else if err != nil {
 			return err
 		}
 	}
