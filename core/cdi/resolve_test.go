@@ -1,6 +1,7 @@
 package cdi_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -212,5 +213,25 @@ func TestWithheldDevicesAreNamedOnceForEachCause(t *testing.T) {
 	src.Withheld = map[string]*refuse.Error{"2": two}
 	if _, err := cdi.Resolve([]cdi.Source{src}, names(t, "nvidia.com/gpu=2")); err != error(two) {
 		t.Errorf("Resolve: %v; want the very refusal", err)
+	}
+}
+
+// Of a GPU that does not answer nobody knows the MIG devices: by index they are
+// refused as it is, unless a Spec on disk has them.
+func TestMIGDevicesGoWithTheirGPU(t *testing.T) {
+	lost := refuse.New("a-reason", "nvidia.com/gpu=3", "fell off the bus")
+	src := cdi.FromHost(source(t, "gen.yaml", 0, migSpec()).Spec)
+	src.Withheld = map[string]*refuse.Error{"3": lost, "gpu3": lost}
+	for name, want := range map[string]error{
+		"nvidia.com/gpu=3:1": lost, "nvidia.com/gpu=mig3:0": lost, "nvidia.com/mig=3:0": lost,
+		"nvidia.com/gpu=0:0": nil, "nvidia.com/gpu=2:0": cdi.NotFound, "nvidia.com/gpu=33:0": cdi.NotFound,
+	} {
+		if _, err := cdi.Resolve([]cdi.Source{src}, names(t, name)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+	disk := source(t, "/etc/cdi/x.yaml", 1, strings.ReplaceAll(migSpec(), `"0:0"`, `"3:1"`))
+	if _, err := cdi.Resolve([]cdi.Source{src, disk}, names(t, "nvidia.com/gpu=3:1")); err != nil {
+		t.Errorf("with a Spec on disk: %v", err)
 	}
 }

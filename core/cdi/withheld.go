@@ -31,16 +31,31 @@ func WithheldWarnings(kind string, withheld map[string]*refuse.Error) []*refuse.
 
 // withheld returns the refusal of a device that the source of highest priority
 // withholds. A source that defines it, of the same priority or higher, goes
-// before: prio is that one's, -1 for none.
+// before: prio is that one's, -1 for none. A MIG device that no source defines
+// goes with its GPU: of one that does not answer, nobody knows the MIG devices.
 func (r *resolver) withheld(n Name, prio int) *refuse.Error {
 	var found *refuse.Error
 	for _, s := range r.sources {
 		if s.Spec == nil || s.Spec.Kind != n.Kind() || s.Priority <= prio {
 			continue
 		}
-		if e := s.Withheld[n.Device]; e != nil {
+		e := s.Withheld[n.Device]
+		if e == nil && prio < 0 {
+			e = s.Withheld[gpuOf(n.Device)]
+		}
+		if e != nil {
 			found, prio = e, s.Priority
 		}
 	}
 	return found
+}
+
+// gpuOf returns the index of the GPU of a MIG device, "1" of "1:0" and "mig1:0";
+// empty for any other name.
+func gpuOf(device string) string {
+	gpu, _, ok := strings.Cut(strings.TrimPrefix(device, "mig"), ":")
+	if !ok {
+		return ""
+	}
+	return gpu
 }

@@ -175,6 +175,9 @@ func (d *discovery) library() error {
 		d.m.Driver.CUDA = cuda
 	}
 	for _, dev := range devices {
+		if dev.Err != nil {
+			continue // what files say of the GPU stays, without an index
+		}
 		i := d.match(dev)
 		if i < 0 {
 			at := "no PCI address"

@@ -14,7 +14,7 @@ type NVML interface {
 	// CUDAVersion returns the newest CUDA that the driver supports, "12.4".
 	CUDAVersion() (string, error)
 	// Devices returns every full GPU in the library's own order. MIG devices
-	// are in their GPU's MIG.
+	// are in their GPU's MIG. It is an error if no GPU answers.
 	Devices() ([]NVMLDevice, error)
 }
 
@@ -29,4 +29,5 @@ type NVMLDevice struct {
 	ComputeCap string   // "8.0"
 	VBIOS      string   // empty: the library does not say
 	MIG        *MIG     // nil: not capable, or mode off
+	Err        error    // the GPU does not answer (fell off the bus); only Index is known then
 }

@@ -169,7 +169,7 @@ func clash(a, b Fault) string {
 		return "are about NVML, which is asked nothing more when it does not start"
 	case (x.name == y.name || x.name == "*" || y.name == "*") && (x.gpu == y.gpu || x.gpu == "" || y.gpu == "") && !starts(x.name) && !starts(y.name):
 		return "say what the same call returns"
-	case x.name == y.name:
+	case x.name == y.name && starts(x.name):
 		return "say what the same call returns"
 	}
 	return ""

@@ -227,6 +227,18 @@ func TestHalfUpgrade(t *testing.T) {
 	}
 }
 
+// Two GPUs can fall off the bus, and one call can fail for two.
+func TestOneFaultOnTwoGPUs(t *testing.T) {
+	b, err := fault.Break(model(t, "dgx-a100"), list(t, "off-bus:5", "off-bus:2", "nvml:DeviceGetUUID:0=9", "nvml:DeviceGetUUID:1=10"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]nvml.Return{"*:5": 15, "*:2": 15, "DeviceGetUUID:0": 9, "DeviceGetUUID:1": 10}
+	if diff := cmp.Diff(want, b.NVML(nvmlfake.Options{}).Fail); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Faults are named by what the healthy host has, whatever else is broken.
 func TestTogether(t *testing.T) {
 	m := model(t, "dgx-a100")
@@ -255,6 +267,8 @@ func TestRefused(t *testing.T) {
 		{"dgx-a100", []string{"version-mismatch:570", "half-upgrade:550"}, fault.ErrConflict, "which libraries"},
 		{"dgx-a100", []string{"no-driver", "no-driver:1"}, fault.ErrConflict, "driver away"},
 		{"dgx-a100", []string{"node:/dev/nvidia0,mode=0600", "node:/dev/nvidia0,uid=1"}, fault.ErrConflict, "the same node"},
+		{"dgx-a100", []string{"nvml:init=9", "nvml:Init=10"}, fault.ErrConflict, "same call"},
+		{"dgx-a100", []string{"off-bus:1", "off-bus:1"}, fault.ErrConflict, "there already"},
 		{"dgx-a100", []string{"nvml:init=9", "nvml:DeviceGetCount=9"}, fault.ErrConflict, "does not start"},
 		{"dgx-a100", []string{"nvml:DeviceGetUUID=9", "nvml:DeviceGetUUID:1=10"}, fault.ErrConflict, "same call"},
 		{"dgx-a100", []string{"off-bus:1", "nvml:DeviceGetUUID:1=10"}, fault.ErrConflict, "same call"},

@@ -2,11 +2,15 @@ package specgen
 
 import (
 	"errors"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/google/go-cmp/cmp"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
@@ -46,8 +50,8 @@ func TestSpecsMadeTooEarly(t *testing.T) {
 			changes: []FileChange{{Path: csvDir + "devices.csv", File: file("dev, /dev/nothing\n")}}},
 		{name: "a driver without a userspace file", host: "t4-server", refused: nvidia.ReasonGenerator, says: "libcuda",
 			opts: nvidia.Options{DriverRoot: "/nowhere", DevRoot: "/"}},
-		{name: "a GPU that is lost", host: "t4-server", refused: nvidia.ReasonNVML, says: "ERROR_GPU_IS_LOST",
-			nvml: nvmlfake.Options{Fail: map[string]nvml.Return{"DeviceGetUUID:0": nvml.ERROR_GPU_IS_LOST}}},
+		{name: "B45: every GPU is lost", host: "t4-server", refused: nvidia.ReasonNVML, says: "GPU 0: NVML DeviceGetHandleByIndex: the GPU has fallen off the bus: ERROR_GPU_IS_LOST",
+			nvml: nvmlfake.Options{Fail: map[string]nvml.Return{"*:0": nvml.ERROR_GPU_IS_LOST, "*:1": nvml.ERROR_GPU_IS_LOST}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			res, err := g.Generate(t.Context(), Request{Model: profile(t, tc.host), Changes: tc.changes, NVML: tc.nvml, Options: tc.opts})
@@ -252,5 +256,92 @@ func TestHostOptionsFillInOnlyWhatIsEmpty(t *testing.T) {
 	}
 	if got := HostOptions(host.Model{}, nvidia.Options{}); got.DriverRoot != "" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// B45: a GPU that is lost is withheld by each of its names, with those of all that say
+// "all"; the others' devices are what they are on the healthy host. That it is the
+// only one is refused: TestSpecsMadeTooEarly.
+func TestALostGPUIsWithheldAlone(t *testing.T) {
+	m := profile(t, "dgx-a100")
+	healthy := generate(t, shared(t), Request{Model: m})
+	uuids := map[int]string{}
+	for _, g := range m.GPUs {
+		uuids[g.Index] = g.UUID
+	}
+	for _, tc := range []struct {
+		name string
+		fail map[string]nvml.Return
+		lost []int
+		says map[string]string // name: words of its refusal
+	}{
+		{"no handle", map[string]nvml.Return{"*:3": nvml.ERROR_GPU_IS_LOST}, []int{3}, map[string]string{
+			"3":      "nvidia.com/gpu=3: GPU 3: NVML DeviceGetHandleByIndex: the GPU has fallen off the bus: ERROR_GPU_IS_LOST",
+			"all":    "nvidia.com/gpu=all: GPU 3: NVML DeviceGetHandleByIndex",
+			uuids[3]: "nvidia.com/gpu=" + uuids[3] + ": GPU 3: NVML",
+		}},
+		{"two, of which NVML says no UUID", map[string]nvml.Return{"*:0": nvml.ERROR_GPU_IS_LOST, "*:7": nvml.ERROR_UNKNOWN}, []int{0, 7}, map[string]string{
+			"0": "GPU 0: NVML DeviceGetHandleByIndex", "gpu7": "GPU 7: NVML DeviceGetHandleByIndex: the management library failed: ERROR_UNKNOWN",
+			"all": "GPU 0", uuids[7]: "does not answer",
+		}},
+		{"no name", map[string]nvml.Return{"DeviceGetName:1": nvml.ERROR_UNKNOWN}, []int{1}, map[string]string{"1": "DeviceGetName"}},
+		{"no handle by its UUID", map[string]nvml.Return{"DeviceGetHandleByUUID:1": nvml.ERROR_UNKNOWN}, []int{1}, map[string]string{"1": "DeviceGetHandleByUUID"}},
+		{"no minor", map[string]nvml.Return{"DeviceGetMinorNumber:1": nvml.ERROR_UNKNOWN}, []int{1}, map[string]string{"1": "DeviceGetMinorNumber"}},
+		{"no address", map[string]nvml.Return{"DeviceGetPciInfo:1": nvml.ERROR_UNKNOWN}, []int{1}, map[string]string{"1": "DeviceGetPciInfo"}},
+		{"no MIG mode", map[string]nvml.Return{"DeviceGetMigMode:1": nvml.ERROR_UNKNOWN}, []int{1}, map[string]string{"1": "DeviceGetMigMode"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			res := generate(t, shared(t), Request{Model: m, NVML: nvmlfake.Options{Fail: tc.fail}})
+			gone := map[string]bool{"all": true}
+			for _, i := range tc.lost {
+				gone[strconv.Itoa(i)], gone["gpu"+strconv.Itoa(i)], gone[uuids[i]] = true, true, true
+			}
+			var want, withheld []string
+			for _, d := range healthy.Spec.Devices {
+				if !gone[d.Name] {
+					want = append(want, d.Name)
+				}
+			}
+			if got := strings.Fields(names(res)); !slices.Equal(got, want) {
+				t.Errorf("the Spec has %v, want %v", got, want)
+			}
+			for name, e := range res.Withheld {
+				withheld = append(withheld, name)
+				if e.Reason != nvidia.ReasonNVML || e.Hint == "" {
+					t.Errorf("%s: %v, reason %s, hint %q", name, e, e.Reason, e.Hint)
+				}
+			}
+			if slices.Sort(withheld); !slices.Equal(withheld, slices.Sorted(maps.Keys(gone))) {
+				t.Errorf("withheld %v, want %v", withheld, slices.Sorted(maps.Keys(gone)))
+			}
+			for name, says := range tc.says {
+				if e := res.Withheld[name]; e == nil || !strings.Contains(e.Error(), says) {
+					t.Errorf("%s: %v; want %q", name, e, says)
+				}
+			}
+			for _, d := range res.Spec.Devices {
+				at := slices.IndexFunc(healthy.Spec.Devices, func(h specs.Device) bool { return h.Name == d.Name })
+				if diff := cmp.Diff(healthy.Spec.Devices[at], d); diff != "" {
+					t.Errorf("%s (-healthy +beside a lost one):\n%s", d.Name, diff)
+				}
+			}
+			if diff := cmp.Diff(healthy.Spec.ContainerEdits, res.Spec.ContainerEdits); diff != "" {
+				t.Errorf("edits of all (-healthy +beside a lost one):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A host with a lost GPU and another without its node says both.
+func TestALostGPUAndAMissingNode(t *testing.T) {
+	res := generate(t, shared(t), Request{Model: profile(t, "dgx-a100"), Changes: []FileChange{{Path: "/dev/nvidia2", Remove: true}},
+		NVML: nvmlfake.Options{Fail: map[string]nvml.Return{"*:3": nvml.ERROR_GPU_IS_LOST}}})
+	for name, says := range map[string]string{"2": "/dev/nvidia2 is not there", "3": "fallen off the bus", "all": "fallen off the bus"} {
+		if e := res.Withheld[name]; e == nil || !strings.Contains(e.Error(), says) {
+			t.Errorf("%s: %v; want %q", name, e, says)
+		}
+	}
+	if got := len(res.Withheld); got != 7 {
+		t.Errorf("%d names are withheld: %v", got, res.Withheld)
 	}
 }

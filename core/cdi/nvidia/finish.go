@@ -21,6 +21,7 @@ func (g *generator) finish(spec *specs.Spec) error {
 	}
 	switch g.mode {
 	case nvcdi.ModeNvml:
+		g.withholdLost(spec)
 		if err := g.withhold(spec); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package nvidia
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ type Result struct {
 	// ReasonUVMMissing means that the Spec was made too early.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Withheld are devices that are not in Spec because they lack a node that
-	// makes them what they are, by each of their names, and with them the device
-	// of all. Nil on a healthy host.
+	// makes them what they are, or because their GPU does not answer NVML, by each
+	// of their names, and with them the device of all. Nil on a healthy host.
 	Withheld map[string]*refuse.Error `json:"-"`
 }
 
@@ -68,6 +69,7 @@ type generator struct {
 	csv     []string          // csv mode: the files that are there
 	csvAt   map[string]string // csv mode: where they name a path, "devices.csv:7"
 
+	lost     map[int]*refuse.Error    // GPUs that do not answer, by index
 	withheld map[string]*refuse.Error // see Result
 }
 
@@ -89,7 +91,9 @@ func (g *generator) prepare() error {
 }
 
 // checkNVML turns the ways in which NVML does not start, which nvcdi reports in
-// words, into reasons, and looks for GPUs that have no device to offer.
+// words, into reasons, and looks for GPUs that have no device to offer. A GPU
+// that does not answer keeps the others from nobody, unless it is the last: on a
+// host of eight that is a GPU less, not a host less.
 func (g *generator) checkNVML() error {
 	if r := g.lib.Init(); r != nvml.SUCCESS {
 		return g.named(nvmlRefusal("Init", r))
@@ -100,18 +104,22 @@ func (g *generator) checkNVML() error {
 		return nvmlRefusal("DeviceGetCount", r)
 	}
 	var empty []int
+	var first *refuse.Error
 	for i := range gpus {
-		none, err := g.checkGPU(i)
-		if err != nil {
-			return err
-		}
-		if none {
+		none, e := g.checkGPU(i)
+		switch {
+		case e != nil:
+			g.lose(i, e)
+			first = cmp.Or(first, e)
+		case none:
 			empty = append(empty, i)
 		}
 	}
 	switch {
 	case gpus == 0:
 		return refusal(ReasonNoDevices, "NVML", "no NVIDIA GPU on this host")
+	case first != nil && len(g.lost)+len(empty) == gpus:
+		return first
 	case len(empty) == gpus:
 		return refusal(ReasonMIGEmpty, "GPU 0", "MIG mode is on and no MIG device has been created").
 			WithHint("Create one with nvidia-smi mig -cgi PROFILE -C, or turn MIG mode off.")
@@ -139,21 +147,34 @@ func (g *generator) named(e *refuse.Error) *refuse.Error {
 	return e
 }
 
-// checkGPU reports whether a GPU is in MIG mode without any MIG device. A GPU
-// that does not answer is refused here, where its index and NVML's code are
-// known.
-func (g *generator) checkGPU(index int) (empty bool, err error) {
-	fail := func(call string, r nvml.Return) error {
+// checkGPU reports whether a GPU is in MIG mode without any MIG device. It asks
+// what nvcdi is going to ask, since here the index and NVML's code are known.
+func (g *generator) checkGPU(index int) (empty bool, e *refuse.Error) {
+	at := fmt.Sprintf("GPU %d", index)
+	fail := func(call string, r nvml.Return) *refuse.Error {
 		e := nvmlRefusal(call, r)
-		e.Where = fmt.Sprintf("GPU %d: %s", index, e.Where)
+		e.Where = at + ": " + e.Where
 		return e
 	}
 	handle, r := g.lib.DeviceGetHandleByIndex(index)
 	if r != nvml.SUCCESS {
 		return false, fail("DeviceGetHandleByIndex", r)
 	}
-	if _, r := handle.GetUUID(); r != nvml.SUCCESS {
+	if _, r := handle.GetName(); r != nvml.SUCCESS {
+		return false, fail("DeviceGetName", r)
+	}
+	uuid, r := handle.GetUUID()
+	if r != nvml.SUCCESS {
 		return false, fail("DeviceGetUUID", r)
+	}
+	if _, r := g.lib.DeviceGetHandleByUUID(uuid); r != nvml.SUCCESS {
+		return false, fail("DeviceGetHandleByUUID", r)
+	}
+	if _, r := handle.GetMinorNumber(); r != nvml.SUCCESS && r != nvml.ERROR_NOT_SUPPORTED {
+		return false, fail("DeviceGetMinorNumber", r)
+	}
+	if _, r := handle.GetPciInfo(); r != nvml.SUCCESS && r != nvml.ERROR_NOT_SUPPORTED {
+		return false, fail("DeviceGetPciInfo", r)
 	}
 	mode, _, r := handle.GetMigMode()
 	switch {
@@ -166,11 +187,11 @@ func (g *generator) checkGPU(index int) (empty bool, err error) {
 	}
 	d, err := g.devices.NewDevice(handle)
 	if err != nil {
-		return false, refusal(ReasonNVML, fmt.Sprintf("GPU %d", index), "cannot be used").WithErr(err)
+		return false, refusal(ReasonNVML, at, "cannot be used").WithErr(err)
 	}
 	migs, err := d.GetMigDevices()
 	if err != nil {
-		return false, refusal(ReasonNVML, fmt.Sprintf("GPU %d", index), "its MIG devices cannot be listed").WithErr(err)
+		return false, refusal(ReasonNVML, at, "its MIG devices cannot be listed").WithErr(err)
 	}
 	return len(migs) == 0, nil
 }

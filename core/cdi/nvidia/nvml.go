@@ -32,7 +32,7 @@ func (a adapter) CUDAVersion() (string, error) {
 }
 
 // Devices is part of host.NVML. What a GPU does not support is left at its
-// "not known"; any other error ends the listing.
+// "not known"; any other error is that GPU's, and the listing's if no GPU answers.
 func (a adapter) Devices() ([]host.NVMLDevice, error) {
 	if r := a.lib.Init(); r != nvml.SUCCESS {
 		return nil, &Error{Call: "Init", Return: r}
@@ -44,18 +44,28 @@ func (a adapter) Devices() ([]host.NVMLDevice, error) {
 	}
 	devices := device.New(a.lib)
 	var out []host.NVMLDevice
+	var errs []error
 	for i := range n {
-		d, r := a.lib.DeviceGetHandleByIndex(i)
-		if r != nvml.SUCCESS {
-			return nil, fmt.Errorf("GPU %d: %w", i, &Error{Call: "DeviceGetHandleByIndex", Return: r})
-		}
-		read, err := readDevice(devices, i, d)
+		read, err := a.device(devices, i)
 		if err != nil {
-			return nil, fmt.Errorf("GPU %d: %w", i, err)
+			err = fmt.Errorf("GPU %d: %w", i, err)
+			errs = append(errs, err)
+			read = host.NVMLDevice{Index: i, Minor: -1, Err: err}
 		}
 		out = append(out, read)
 	}
+	if n > 0 && len(errs) == n {
+		return nil, errs[0]
+	}
 	return out, nil
+}
+
+func (a adapter) device(devices device.Interface, index int) (host.NVMLDevice, error) {
+	d, r := a.lib.DeviceGetHandleByIndex(index)
+	if r != nvml.SUCCESS {
+		return host.NVMLDevice{}, &Error{Call: "DeviceGetHandleByIndex", Return: r}
+	}
+	return readDevice(devices, index, d)
 }
 
 // A reader asks one question after the other and keeps the first error.

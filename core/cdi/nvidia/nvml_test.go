@@ -2,6 +2,7 @@ package nvidia_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -70,10 +71,11 @@ func TestNVMLTellsWhatTheModelHas(t *testing.T) {
 	}
 }
 
+// B45: no list is shorter than the host for an error.
 func TestNVMLNamesTheCallThatFailed(t *testing.T) {
 	for call, fail := range map[string]nvml.Return{
 		"Init": nvml.ERROR_LIB_RM_VERSION_MISMATCH, "DeviceGetCount": nvml.ERROR_UNKNOWN, "DeviceGetUUID": nvml.ERROR_GPU_IS_LOST,
-		"DeviceGetMigMode": nvml.ERROR_TIMEOUT, "GpuInstanceGetInfo": nvml.ERROR_UNKNOWN, "DeviceGetGpuInstanceId": nvml.ERROR_UNKNOWN,
+		"DeviceGetMigMode": nvml.ERROR_TIMEOUT,
 	} {
 		lib := nvmlfake.New(server(), nvmlfake.Options{Fail: map[string]nvml.Return{call: fail}})
 		got, err := nvidia.NVML(lib).Devices()
@@ -82,6 +84,29 @@ func TestNVMLNamesTheCallThatFailed(t *testing.T) {
 		}
 		if lib.Users() != 0 {
 			t.Errorf("%s fails: %d users of the library left behind", call, lib.Users())
+		}
+	}
+}
+
+// B45: a GPU that does not answer is in the list with its error, and the others
+// are what they were.
+func TestNVMLListsAGPUThatDoesNotAnswer(t *testing.T) {
+	for call, fail := range map[string]nvml.Return{
+		"DeviceGetHandleByIndex:0": nvml.ERROR_GPU_IS_LOST, "DeviceGetUUID:0": nvml.ERROR_UNKNOWN,
+		"GpuInstanceGetInfo": nvml.ERROR_UNKNOWN, "DeviceGetGpuInstanceId": nvml.ERROR_UNKNOWN,
+	} {
+		lib := nvmlfake.New(server(), nvmlfake.Options{Fail: map[string]nvml.Return{call: fail}})
+		got, err := nvidia.NVML(lib).Devices()
+		if err != nil || len(got) != 4 {
+			t.Fatalf("%s fails: %v, %v", call, got, err)
+		}
+		name, _, _ := strings.Cut(call, ":")
+		if e, ok := errors.AsType[*nvidia.Error](got[0].Err); !ok || e.Call != name || e.Return != fail || got[0].Index != 0 || got[0].UUID != "" {
+			t.Errorf("%s fails: %+v", call, got[0])
+		}
+		whole, err := nvidia.NVML(nvmlfake.New(server(), nvmlfake.Options{})).Devices()
+		if diff := cmp.Diff(whole[1:], got[1:]); err != nil || diff != "" {
+			t.Errorf("%s fails: %v; the other GPUs (-healthy +got):\n%s", call, err, diff)
 		}
 	}
 }

@@ -35,7 +35,9 @@ func (g *generator) withhold(spec *specs.Spec) error {
 		return nil
 	}
 	wants := g.nodesByName()
-	g.withheld = map[string]*refuse.Error{}
+	if g.withheld == nil {
+		g.withheld = map[string]*refuse.Error{}
+	}
 	var all []string
 	for _, d := range broken {
 		lacks := slices.DeleteFunc(slices.Clone(wants[d.Name]), func(p string) bool { return hasNode(d.ContainerEdits.DeviceNodes, p) })
@@ -99,11 +101,14 @@ func lacking(name string, mig bool, paths []string) *refuse.Error {
 func (g *generator) nodesByName() map[string][]string {
 	gpus, err := NVML(g.lib).Devices()
 	if err != nil {
-		return nil // GPUs that did not answer were refused before
+		return nil // a library that lists nothing was refused before
 	}
 	caps := g.capabilities()
 	out := map[string][]string{}
 	for _, d := range gpus {
+		if d.Err != nil {
+			continue // withheld as a whole
+		}
 		node := fmt.Sprintf("/dev/nvidia%d", d.Minor)
 		index := strconv.Itoa(d.Index)
 		for _, name := range []string{index, "gpu" + index, d.UUID} {
