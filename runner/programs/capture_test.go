@@ -23,7 +23,7 @@ import (
 // A recording taken in a machine is one of its profile: the test that keeps both
 // honest.
 func TestARecordingInsideEqualsTheProfile(t *testing.T) {
-	requireMachine(t)
+	requireNodes(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

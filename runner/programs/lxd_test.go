@@ -33,7 +33,7 @@ func listed(t *testing.T, name, setup string) (lxdapi.Cards, int) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	script := setup + "\nLXD_DIR=" + dir + " exec " + unshare + " --net " + lxd + " --logfile " + dir + "/log\n"
+	script := "export LXD_DIR=" + dir + "\n" + setup + "\nexec " + unshare + " --net " + lxd + " --logfile " + dir + "/log\n"
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "host", "enter", name, "--", "sh", "-euc", script)
 	cmd.Args[0] = asCLI
 	said, err := os.Create(filepath.Join(dir, "said"))
@@ -193,8 +193,8 @@ func unnamed(cards lxdapi.Cards) lxdapi.Cards {
 // Reference: https://github.com/NVIDIA/libnvidia-container/blob/main/src/cli/info.c
 // and src/driver.c beside it
 const containerCLI = `
-mkdir -p /usr/local/bin
-cat > /usr/local/bin/nvidia-container-cli <<'SCRIPT'
+mkdir -p "$LXD_DIR"/bin
+cat > "$LXD_DIR"/bin/nvidia-container-cli <<'SCRIPT'
 #!/bin/sh
 [ "$*" = "info --csv" ] || { echo "only info --csv is known here" >&2; exit 1; }
 echo "NVRM version,CUDA version"
@@ -209,9 +209,9 @@ nvidia-smi --query-gpu=index,name,uuid,pci.bus_id,compute_cap --format=csv,nohea
 	echo "$index,$minor,${said%%, *},$brand,${said##*, },${bus# },${cap# }"
 done
 SCRIPT
-chmod 755 /usr/local/bin/nvidia-container-cli
+chmod 755 "$LXD_DIR"/bin/nvidia-container-cli
 command -v nvidia-smi >/dev/null || { echo "the machine has no nvidia-smi: is there a C compiler?" >&2; exit 1; }
-PATH=/usr/local/bin:$PATH`
+PATH="$LXD_DIR"/bin:$PATH`
 
 // Where nvidia-container-cli answers, the list also has UUID, compute capability
 // and versions, each GPU its own.

@@ -70,6 +70,7 @@ func native(t *testing.T, name string, options ...string) (nodes []string, said 
 // requireLXD50 skips where LXD is another than what is told here of.
 func requireLXD50(t *testing.T) {
 	t.Helper()
+	requireNodes(t)
 	requireProgram(t, "lxc", "lxd-client")
 	out, err := exec.Command(requireProgram(t, "lxd", "lxd"), "--version").Output()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 // mdevctl, which system administrators keep their vGPUs with: what it finds, and
 // what becomes of a device that it defines, starts and stops.
 func TestMdevctlKeepsAVGPU(t *testing.T) {
+	requireNodes(t) // its definitions are below /etc
 	requireProgram(t, "mdevctl", "mdevctl")
 	const uuid = "7f1b0d2c-0f5c-4b1e-9d51-5d1f8f2f6b11"
 	said := script(t, "vgpu-a40", "mdevctl.sh")

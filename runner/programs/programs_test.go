@@ -85,6 +85,16 @@ func requireMachine(tb testing.TB) {
 	}
 }
 
+// requireNodes is requireMachine for what takes the machine's nodes, owners or
+// mounts as root has them: a user namespace shows nodes that cannot be opened.
+func requireNodes(tb testing.TB) {
+	tb.Helper()
+	if os.Geteuid() != 0 {
+		tb.Skip("needs root: in a user namespace nodes cannot be opened, and owners are not mapped")
+	}
+	requireMachine(tb)
+}
+
 // requireProgram returns the path of a program of this machine.
 func requireProgram(tb testing.TB, name, pkg string) string {
 	tb.Helper()

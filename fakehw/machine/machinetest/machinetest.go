@@ -40,6 +40,16 @@ func Require(t testing.TB) {
 	}
 }
 
+// RequireNodes skips a test where a machine's device nodes cannot be opened: in
+// a user namespace they can be seen alone, and groups are not mapped.
+func RequireNodes(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: in a user namespace the nodes of a fake machine can be seen, not opened")
+	}
+	Require(t)
+}
+
 // Skip skips a test, or fails it where RequireEnv says that nothing may be
 // missing.
 func Skip(t testing.TB, format string, args ...any) {

@@ -34,9 +34,9 @@ func TestMain(m *testing.M) {
 // nobody who would make nodes that are missing.
 func run(t *testing.T, profile, before string) (smoke.Result, int) {
 	t.Helper()
-	machinetest.Require(t)
+	machinetest.RequireNodes(t)
 	h := machinetest.Host(t, profile)
-	o := machinetest.Working(t, h, machine.Options{UserNamespace: os.Geteuid() != 0})
+	o := machinetest.Working(t, h, machine.Options{})
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -137,9 +137,9 @@ func TestArgumentsAreRefused(t *testing.T) {
 // BenchmarkSmoke is the workload's own part on a machine of one GPU, with the start of
 // its process.
 func BenchmarkSmoke(b *testing.B) {
-	machinetest.Require(b)
+	machinetest.RequireNodes(b)
 	h := machinetest.Host(b, "rhel-t4")
-	o := machinetest.Working(b, h, machine.Options{UserNamespace: os.Geteuid() != 0})
+	o := machinetest.Working(b, h, machine.Options{})
 	self, err := os.Executable()
 	if err != nil {
 		b.Fatal(err)
