@@ -269,8 +269,15 @@ func (j Job) openPath(o inroot.Options) (*inroot.Root, error) {
 	}
 	unix.Close(dir)
 	root, err := inroot.Open(j.Root, o)
-	if err != nil || !j.Mounted {
-		return root, err
+	if err != nil {
+		return nil, err
+	}
+	if !j.Mounted {
+		if err := root.AtRest(); err != nil {
+			root.Close()
+			return nil, err
+		}
+		return root, nil
 	}
 	mounted, err := root.IsMountPoint(up)
 	if err == nil && !mounted {

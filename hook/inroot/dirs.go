@@ -139,6 +139,21 @@ func (r *Root) asOwner(f func() error) error {
 	return f()
 }
 
+// AtRest has the root's own owner own what is made, where that is the host's
+// root: on such a disk the container's root has no other number, and the mount
+// that its container gets maps ids (mount_setattr(2)), as Incus, and LXD from 5.1
+// or on older kernels, have it.
+func (r *Root) AtRest() error {
+	st, err := r.Lstat("/")
+	if err != nil {
+		return err
+	}
+	if st.Uid == 0 && st.Gid == 0 {
+		r.owner = Owner{}
+	}
+	return nil
+}
+
 // MkdirAll makes the directory p and its parents, 0755, owned by the container's
 // root.
 func (r *Root) MkdirAll(p string) (Result, error) {

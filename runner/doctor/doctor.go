@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/fakehw/mntns"
+	"gpurig/runner/lxdapi"
 )
 
 // A State is one of three answers.
@@ -47,6 +48,8 @@ func Examine(ctx context.Context, programDir string) []Check {
 		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
 		program(ctx, "runc", "containers of OCI runtimes", "runc", []string{"--version"}, "apt-get install runc"),
 		program(ctx, "crun", "the tests of OCI runtimes", "crun", []string{"--version"}, "apt-get install crun"),
+		program(ctx, "lxd", "containers of LXD", lxdapi.LXD.Daemon(), []string{"--version"}, "apt-get install lxd"),
+		program(ctx, "incus", "containers of Incus", lxdapi.Incus.Daemon(), []string{"--version"}, "apt-get install incus-base, on Debian 12 from bookworm-backports"),
 		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
 		beside(programDir, "cdi-hook"),
 		beside(programDir, "gpurig-probe"),

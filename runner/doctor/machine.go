@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/reports"
+	"gpurig/runner/lxdapi"
 )
 
 // Machine says where a run takes place, for its report: no name and no address
@@ -32,7 +33,7 @@ func Machine(ctx context.Context) reports.Machine {
 		}
 	}
 	for name, program := range map[string]string{
-		"lxc": "lxc-start", "lxd": "lxd", "incus": "incusd", "runc": "runc", "nvidia-ctk": "nvidia-ctk",
+		"lxc": "lxc-start", "lxd": lxdapi.LXD.Daemon(), "incus": lxdapi.Incus.Daemon(), "runc": "runc", "nvidia-ctk": "nvidia-ctk",
 	} {
 		if v := version(ctx, program); v != "" {
 			m.Versions[name] = v

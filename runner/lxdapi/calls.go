@@ -149,7 +149,9 @@ func (c *Client) Exec(ctx context.Context, name string, command ...string) error
 // State returns what a container does.
 func (c *Client) State(ctx context.Context, name string) (State, error) {
 	var s State
-	return s, c.get(ctx, "state of "+name, instance(name)+"/state", &s)
+	op := "state of " + name
+	err := c.patiently(ctx, op, func() error { return c.get(ctx, op, instance(name)+"/state", &s) })
+	return s, err
 }
 
 // Delete removes a container that does not run. None is as good.

@@ -3,6 +3,8 @@ package lxdapi
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 )
 
 // A Flavour is which of the two programs answers.
@@ -14,23 +16,28 @@ const (
 	Incus Flavour = "incus"
 )
 
-// words are all that differs between the two on the wire and on disk.
+// words are all that differs between the two on the wire.
 type words struct {
-	header string // prefix of HTTP headers
+	header string   // prefix of HTTP headers
+	busy   []string // what is said of a container that is about to start or stop: to be asked again
 }
 
 var flavours = map[Flavour]struct {
 	words
 	daemon  string   // program
+	places  []string // folders that packages have it in, beside those of the path
 	dirVar  string   // environment variable that names the state directory
 	hint    string   // how to get it
 	sockets []string // where a daemon of the machine listens
-	guest   string   // folder of the guest API in a container
 }{
-	LXD: {words{"X-LXD-"}, "lxd", "LXD_DIR", "install LXD: apt-get install lxd",
-		[]string{"/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"}, "/dev/lxd"},
-	Incus: {words{"X-Incus-"}, "incusd", "INCUS_DIR", "install Incus: apt-get install incus",
-		[]string{"/run/incus/unix.socket", "/var/lib/incus/unix.socket"}, "/dev/incus"},
+	LXD: {words{"X-LXD-", []string{"Instance is busy running a "}},
+		"lxd", nil, "LXD_DIR", "install LXD: apt-get install lxd",
+		[]string{"/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"}},
+	// After a start that failed Incus says "Stopped" a moment before liblxc has
+	// ended: it refuses to delete the container, then finds no process of it.
+	Incus: {words{"X-Incus-", []string{"Instance is busy running a ", "Instance is running", "Invalid PID "}},
+		"incusd", []string{"/usr/libexec/incus", "/opt/incus/bin"}, "INCUS_DIR", "install Incus: apt-get install incus-base, on Debian 12 from bookworm-backports",
+		[]string{"/run/incus/unix.socket", "/var/lib/incus/unix.socket"}},
 }
 
 // flavourOf reads what a server calls itself.
@@ -42,9 +49,20 @@ func flavourOf(server string) (Flavour, words, error) {
 	return Flavour(server), f.words, nil
 }
 
-// Daemon is the program that serves; DirVariable the variable that tells it
-// where to keep its state; Hint says how to get it.
-func (f Flavour) Daemon() string { return flavours[f].daemon }
+// Daemon is the program that serves, as exec.LookPath finds it: its name, or its
+// absolute path where a package has it off the path.
+func (f Flavour) Daemon() string {
+	name := flavours[f].daemon
+	if _, err := exec.LookPath(name); err == nil {
+		return name
+	}
+	for _, dir := range flavours[f].places {
+		if at, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return at
+		}
+	}
+	return name
+}
 
 // DirVariable is the environment variable that names the state directory.
 func (f Flavour) DirVariable() string { return flavours[f].dirVar }

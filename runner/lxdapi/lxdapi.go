@@ -53,9 +53,9 @@ func IsStopped(err error) bool {
 
 // isBusy reports whether another operation on the same container is under way:
 // one of the daemon's own, since nobody else knows of the container.
-func isBusy(err error) bool {
+func (c *Client) isBusy(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && strings.Contains(e.Text, "Instance is busy running a ")
+	return ok && slices.ContainsFunc(c.words.busy, func(s string) bool { return strings.Contains(e.Text, s) })
 }
 
 func hasStatus(err error, status int) bool {
@@ -223,10 +223,15 @@ const busyTime = 20 * time.Second
 
 // do sends a JSON body and waits for the operation that the server makes of it.
 func (c *Client) do(ctx context.Context, op, method, path string, body any) error {
+	return c.patiently(ctx, op, func() error { return c.once(ctx, op, method, path, body) })
+}
+
+// patiently asks again while the server is busy with the same container.
+func (c *Client) patiently(ctx context.Context, op string, ask func() error) error {
 	began := time.Now()
 	for {
-		err := c.once(ctx, op, method, path, body)
-		if !isBusy(err) || time.Since(began) > busyTime {
+		err := ask()
+		if !c.isBusy(err) || time.Since(began) > busyTime {
 			return err
 		}
 		select {

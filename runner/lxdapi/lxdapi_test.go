@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,12 +17,7 @@ import (
 // A daemon answers as it is told to, by "METHOD path".
 func daemon(t *testing.T, answers map[string]string) string {
 	t.Helper()
-	socket := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return listen(t, func(w http.ResponseWriter, r *http.Request) {
 		text, ok := answers[r.Method+" "+r.URL.Path]
 		if text == "hang up" {
 			panic(http.ErrAbortHandler)
@@ -30,7 +26,18 @@ func daemon(t *testing.T, answers map[string]string) string {
 			text = `{"type":"error","error":"not found","error_code":404}`
 		}
 		fmt.Fprint(w, text)
-	})}
+	})
+}
+
+// listen serves on a socket, which it returns.
+func listen(t *testing.T, answer http.HandlerFunc) string {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: answer}
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	return socket
@@ -72,6 +79,47 @@ func TestDialSaysWhyNot(t *testing.T) {
 	}
 	if _, err := lxdapi.Dial(context.Background(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, lxdapi.ErrConnection) {
 		t.Errorf("no socket: Dial() = %v; want ErrConnection", err)
+	}
+}
+
+// Incus says a moment too soon that a container has ended, whose start failed.
+func TestIncusIsAskedAgain(t *testing.T) {
+	for server, want := range map[string]int{"incus": 3, "lxd": 1} {
+		asked := 0
+		socket := listen(t, func(w http.ResponseWriter, r *http.Request) {
+			switch asked++; {
+			case r.URL.Path == "/1.0":
+				asked = 0
+				fmt.Fprint(w, strings.Replace(hello, `"server":"lxd"`, `"server":"`+server+`"`, 1))
+			case asked < 3:
+				fmt.Fprint(w, `{"type":"error","error":"Instance is running","error_code":400}`)
+			default:
+				fmt.Fprint(w, `{"type":"sync"}`)
+			}
+		})
+		c, err := lxdapi.Dial(context.Background(), socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.Delete(context.Background(), "c1"); asked != want || (err == nil) != (want == 3) {
+			t.Errorf("%s: Delete() = %v after %d requests, want %d", server, err, asked, want)
+		}
+	}
+}
+
+// A package may have the daemon off the path.
+func TestDaemonIsFound(t *testing.T) {
+	t.Setenv("PATH", "/nothing")
+	if got := lxdapi.LXD.Daemon(); got != "lxd" {
+		t.Errorf("LXD: %q", got)
+	}
+	got := lxdapi.Incus.Daemon()
+	if _, err := os.Stat("/usr/libexec/incus/incusd"); err != nil {
+		t.Skip("no Incus of Debian's package is installed here")
+	}
+	if got != "/usr/libexec/incus/incusd" {
+		t.Errorf("Incus: %q", got)
 	}
 }
 
