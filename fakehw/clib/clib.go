@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // ErrNoCompiler marks a machine without a C compiler.
@@ -70,7 +71,8 @@ var (
 // Build compiles the library with cc, or the compiler that CC names, with the flags
 // of CFLAGS besides its own, and returns its path: a file named SONAME in a folder below dir whose name is the hash of
 // the sources and of the compiler. It is compiled once: what is there already is
-// taken. An empty dir is gpurig in the user's cache folder. ctx bounds the
+// taken. An empty dir is gpurig in the user's cache folder or, where that cannot be
+// written to, a folder of the user's beside other temporary files. ctx bounds the
 // compiler.
 func (l Library) Build(ctx context.Context, dir string) (string, error) {
 	return object{l.SONAME, l.Cache, l.Sources, slices.Concat(common, shared, []string{"-Wl,-soname," + l.SONAME}, l.Flags), l.Libs}.build(ctx, dir)
@@ -95,13 +97,6 @@ func (o object) build(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
 	}
-	if dir == "" {
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return "", &BuildError{SONAME: o.name, Err: err, Hint: "set HOME or XDG_CACHE_HOME, or name a folder"}
-		}
-		dir = filepath.Join(cache, "gpurig", o.cache)
-	}
 	files, err := o.files()
 	if err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err}
@@ -110,6 +105,25 @@ func (o object) build(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err}
 	}
+	if dir != "" {
+		return o.in(ctx, dir, key, cc, files)
+	}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		var lib string
+		if lib, err = o.in(ctx, filepath.Join(cache, "gpurig", o.cache), key, cc, files); err == nil || !noPlace(err) {
+			return lib, err
+		}
+	}
+	temporary, err2 := private()
+	if err2 != nil {
+		return "", &BuildError{SONAME: o.name, Err: fmt.Errorf("%w; %w", err, err2), Hint: "set HOME or XDG_CACHE_HOME to a folder that can be written to"}
+	}
+	return o.in(ctx, filepath.Join(temporary, o.cache), key, cc, files)
+}
+
+// in returns the file in a folder, made if need be.
+func (o object) in(ctx context.Context, dir, key, cc string, files []file) (string, error) {
 	lib := filepath.Join(dir, key, o.name)
 	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() {
 		return lib, nil
@@ -118,6 +132,30 @@ func (o object) build(ctx context.Context, dir string) (string, error) {
 		return "", &BuildError{SONAME: o.name, Err: err}
 	}
 	return lib, nil
+}
+
+// noPlace reports whether a folder cannot be written to or is full.
+func noPlace(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// private is the folder for a user whose home has no place: gpurig-cache-UID in the
+// folder of temporary files. What is in it will be run, so it must be the user's and
+// closed to all others.
+func private() (string, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-cache-%d", os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("%s is not a folder of this user that is closed to others: %w", dir, fs.ErrPermission)
+	}
+	return dir, nil
 }
 
 // compiling has a lock for each library, so that whoever wants one at the same time

@@ -110,3 +110,36 @@ func TestAProgramRuns(t *testing.T) {
 		t.Setenv("CFLAGS", "-UCODE -DCODE=4") // the next one heeds the environment
 	}
 }
+
+// Who has no home, or one that cannot be written to, has a folder beside other
+// temporary files, closed to others.
+func TestWithoutAHome(t *testing.T) {
+	one := library(map[string]string{"a.c": "int a(void);\nint a(void) { return 1; }\n"})
+	one.Cache = "one"
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, home := range map[string]string{"none": "", "below a file": file} {
+		t.Run(name, func(t *testing.T) {
+			tmp := t.TempDir()
+			t.Setenv("XDG_CACHE_HOME", "")
+			t.Setenv("HOME", home)
+			t.Setenv("TMPDIR", tmp)
+			lib := build(t, one, "")
+			if !strings.HasPrefix(lib, tmp+"/") || build(t, one, "") != lib {
+				t.Errorf("Build = %s; want it below %s", lib, tmp)
+			}
+			dirs, err := filepath.Glob(tmp + "/gpurig-cache-*")
+			if err != nil || len(dirs) != 1 {
+				t.Fatalf("folders: %q, %v", dirs, err)
+			}
+			if err := os.Chmod(dirs[0], 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if lib, err := one.Build(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
+				t.Errorf("in a folder that is open to all: %s, %v", lib, err)
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package fusefs
 
 import (
 	"context"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -39,6 +40,7 @@ var (
 	_ fusenode.NodeFlusher    = (*member)(nil)
 	_ fusenode.NodeCreater    = (*member)(nil)
 	_ fusenode.NodeMkdirer    = (*member)(nil)
+	_ fusenode.NodeMknoder    = (*member)(nil)
 	_ fusenode.NodeUnlinker   = (*member)(nil)
 	_ fusenode.NodeRmdirer    = (*member)(nil)
 	_ fusenode.NodeRenamer    = (*member)(nil)
@@ -78,7 +80,7 @@ func (n *member) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*
 	}
 	known, _ := n.known(name)
 	if child != nil {
-		n.fill(child, &out.Attr)
+		n.fill(rel, child, &out.Attr)
 		out.SetEntryTimeout(stable)
 		out.SetAttrTimeout(stable)
 		if known != nil && known.e == child {
@@ -122,16 +124,40 @@ func (n *member) isRealDir(rel string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && !yes(n.b.Hide, rel)
 }
 
-func (n *member) fill(e *tree.Entry, out *fuse.Attr) {
+// fill is about e, which is n's own or a child's: rel is its path.
+func (n *member) fill(rel string, e *tree.Entry, out *fuse.Attr) {
 	fill(e, out)
+	if given, ok := n.u.given[e]; ok {
+		out.Mode, out.Uid, out.Gid = out.Mode&^0o7777|given.mode, given.uid, given.gid
+	}
 	if n.u.OneOwner {
 		out.Uid, out.Gid = 0, 0
 	}
+	out.Blksize = 4096 // said, so that no blocks are made up
+	switch {
+	case n.b.Sub == "/sys" && e.Mode.IsRegular() && !binary(rel):
+		out.Size = 4096
+	case n.b.Sub == "/proc/driver" && e.Mode.IsRegular():
+		out.Size, out.Blksize = 0, 1024
+	}
+}
+
+// binary reports whether an attribute has a size of its own (struct bin_attribute);
+// that of all others is a page (sysfs_add_file_mode_ns).
+func binary(rel string) bool {
+	name := path.Base(rel)
+	switch name {
+	case "config", "edid", "rom", "vpd":
+		return true
+	}
+	digit, ok := strings.CutPrefix(name, "resource")
+	return ok && digit != "" && digit[0] >= '0' && digit[0] <= '9' || strings.HasPrefix(rel, "firmware/")
 }
 
 func fillReal(st *unix.Stat_t, out *fuse.Attr) {
 	out.Mode, out.Uid, out.Gid = st.Mode, st.Uid, st.Gid
 	out.Size, out.Blocks, out.Nlink, out.Rdev = uint64(st.Size), uint64(st.Blocks), uint32(st.Nlink), uint32(st.Rdev)
+	out.Blksize = uint32(st.Blksize)
 	out.Mtime, out.Mtimensec = uint64(st.Mtim.Sec), uint32(st.Mtim.Nsec)
 	out.Ctime, out.Ctimensec = uint64(st.Ctim.Sec), uint32(st.Ctim.Nsec)
 	out.Atime, out.Atimensec = uint64(st.Atim.Sec), uint32(st.Atim.Nsec)
@@ -142,7 +168,7 @@ func (n *member) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.Att
 	if n.e != nil {
 		n.u.Lock.Lock()
 		defer n.u.Lock.Unlock()
-		n.fill(n.e, &out.Attr)
+		n.fill(n.rel, n.e, &out.Attr)
 		out.SetTimeout(stable)
 		return 0
 	}
@@ -156,12 +182,43 @@ func (n *member) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.Att
 }
 
 // Setattr is part of fusenode.NodeSetattrer. Truncating an attribute does
-// nothing, as in sysfs; modes and owners stay.
+// nothing, as in sysfs. Modes and owners of what is real stay (A41).
 func (n *member) Setattr(ctx context.Context, f fusenode.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
-	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+	const owned = fuse.FATTR_UID | fuse.FATTR_GID
+	switch {
+	case in.Valid&(fuse.FATTR_MODE|owned) == 0:
+	case n.e == nil || n.u.OneOwner && in.Valid&owned != 0:
 		return syscall.EPERM
+	default:
+		n.u.Lock.Lock()
+		n.u.give(n.e, in)
+		n.u.Lock.Unlock()
 	}
 	return n.Getattr(ctx, f, out)
+}
+
+// given are mode and owner that a program gave to an entry of the tree, which
+// lasts as long as the entry does (kernfs_iop_setattr).
+type given struct{ mode, uid, gid uint32 }
+
+func (u *Union) give(e *tree.Entry, in *fuse.SetAttrIn) {
+	now, ok := u.given[e]
+	if !ok {
+		now = given{uint32(e.Mode.Perm()), e.UID, e.GID}
+	}
+	if mode, ok := in.GetMode(); ok {
+		now.mode = mode & 0o7777
+	}
+	if uid, ok := in.GetUID(); ok {
+		now.uid = uid
+	}
+	if gid, ok := in.GetGID(); ok {
+		now.gid = gid
+	}
+	if u.given == nil {
+		u.given = map[*tree.Entry]given{}
+	}
+	u.given[e] = now
 }
 
 // Readdir is part of fusenode.NodeReaddirer.
@@ -221,14 +278,24 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		if writes && n.u.Write == nil {
 			return nil, 0, syscall.EROFS
 		}
+		if flags&syscall.O_DIRECT != 0 {
+			return nil, 0, syscall.EINVAL // no attribute has it (do_dentry_open)
+		}
+		if n.b.Sub != "/sys" {
+			return nil, fuse.FOPEN_DIRECT_IO, 0 // procfs leaves root alone
+		}
 		n.u.Lock.Lock()
 		defer n.u.Lock.Unlock()
-		return nil, fuse.FOPEN_DIRECT_IO, mayOpen(n.e, flags)
+		mode := n.e.Mode
+		if given, ok := n.u.given[n.e]; ok {
+			mode = fs.FileMode(given.mode)
+		}
+		return nil, fuse.FOPEN_DIRECT_IO, mayOpen(mode, flags)
 	}
 	if writes && yes(n.b.Deny, n.rel) {
 		return nil, 0, syscall.EPERM
 	}
-	fd, err := unix.Openat(n.b.Real, at(n.rel), int(flags)&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND)|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := unix.Openat(n.b.Real, at(n.rel), int(flags)&(syscall.O_ACCMODE|syscall.O_TRUNC|syscall.O_APPEND|syscall.O_DIRECT)|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, 0, fusenode.ToErrno(err)
 	}
@@ -240,11 +307,10 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 func (n *member) Flush(context.Context, fusenode.FileHandle) syscall.Errno { return syscall.ENOSYS }
 
 // mayOpen refuses what sysfs refuses even to root: to write an attribute that
-// cannot be written and to read one that cannot be read (kernfs_fop_open). The
-// tree's lock is held.
-func mayOpen(e *tree.Entry, flags uint32) syscall.Errno {
+// cannot be written and to read one that cannot be read (kernfs_fop_open).
+func mayOpen(mode fs.FileMode, flags uint32) syscall.Errno {
 	access := flags & syscall.O_ACCMODE
-	if access != syscall.O_RDONLY && e.Mode&0o222 == 0 || access != syscall.O_WRONLY && e.Mode&0o444 == 0 {
+	if access != syscall.O_RDONLY && mode&0o222 == 0 || access != syscall.O_WRONLY && mode&0o444 == 0 {
 		return syscall.EACCES
 	}
 	return 0
@@ -257,6 +323,11 @@ func (n *member) Create(context.Context, string, uint32, uint32, *fuse.EntryOut)
 
 // Mkdir is part of fusenode.NodeMkdirer: sysfs allows none of this (kernfs_iop_mkdir).
 func (n *member) Mkdir(context.Context, string, uint32, *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
+	return nil, syscall.EPERM
+}
+
+// Mknod is part of fusenode.NodeMknoder.
+func (n *member) Mknod(context.Context, string, uint32, uint32, *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
 	return nil, syscall.EPERM
 }
 
@@ -281,8 +352,12 @@ func (n *member) Link(context.Context, fusenode.InodeEmbedder, string, *fuse.Ent
 	return nil, syscall.EPERM
 }
 
-// Fsync is part of fusenode.NodeFsyncer: attributes have none (vfs_fsync_range).
+// Fsync is part of fusenode.NodeFsyncer: there is nothing to do for an attribute
+// (noop_fsync in kernfs_file_fops), and no other file has it (vfs_fsync_range).
 func (n *member) Fsync(context.Context, fusenode.FileHandle, uint32) syscall.Errno {
+	if n.b.Sub == "/sys" && n.StableAttr().Mode == syscall.S_IFREG {
+		return 0
+	}
 	return syscall.EINVAL
 }
 
@@ -307,6 +382,9 @@ func (n *member) Read(ctx context.Context, f fusenode.FileHandle, dest []byte, o
 func (n *member) Write(_ context.Context, f fusenode.FileHandle, data []byte, off int64) (uint32, syscall.Errno) {
 	if r, ok := f.(realFile); ok {
 		return r.write(data, off)
+	}
+	if n.b.Sub != "/sys" && n.e.Mode&0o222 == 0 {
+		return 0, syscall.EIO // as proc_reg_write without a function behind it
 	}
 	if errno := n.u.Write(path.Join(n.b.Sub, n.rel), data); errno != 0 {
 		return 0, errno

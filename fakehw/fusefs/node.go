@@ -138,7 +138,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 	switch {
 	case errno != 0:
 		return nil, 0, errno
-	case n.v.attribute(n.path) && mayOpen(e, flags) != 0:
+	case n.v.attribute(n.path) && mayOpen(e.Mode, flags) != 0:
 		return nil, 0, syscall.EACCES
 	case n.v.live || e.Size != int64(len(e.Data)):
 		// The size is no promise, as with sysfs: read until end of file.

@@ -37,6 +37,8 @@ type Union struct {
 	Branches map[string]Branch        // by name at the top; names are clean and without a slash
 	Files    map[string]func() []byte // read-only files at the top
 	Log      *slog.Logger             // nil discards
+
+	given map[*tree.Entry]given // under Lock
 }
 
 // A Branch is one directory at the top of a Union. Its functions get paths below
@@ -214,19 +216,47 @@ type made struct {
 
 var (
 	_ fusenode.NodeGetattrer = (*made)(nil)
+	_ fusenode.NodeSetattrer = (*made)(nil)
 	_ fusenode.NodeOpener    = (*made)(nil)
+	_ fusenode.NodeWriter    = (*made)(nil)
+	_ fusenode.NodeFsyncer   = (*made)(nil)
+	_ fusenode.NodeStatfser  = (*made)(nil)
 )
 
 // Getattr is part of fusenode.NodeGetattrer.
 func (*made) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
-	out.Mode, out.Nlink = syscall.S_IFREG|0o444, 1
+	out.Mode, out.Nlink, out.Blksize = syscall.S_IFREG|0o444, 1, 1024
+	return 0
+}
+
+// Setattr is part of fusenode.NodeSetattrer: truncating a file of procfs does
+// nothing. It keeps mode and owner.
+func (m *made) Setattr(ctx context.Context, f fusenode.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
+	if in.Valid&(fuse.FATTR_MODE|fuse.FATTR_UID|fuse.FATTR_GID) != 0 {
+		return syscall.EPERM
+	}
+	return m.Getattr(ctx, f, out)
+}
+
+// Write is part of fusenode.NodeWriter: root may open what it cannot write to
+// (proc_reg_write).
+func (*made) Write(context.Context, fusenode.FileHandle, []byte, int64) (uint32, syscall.Errno) {
+	return 0, syscall.EIO
+}
+
+// Fsync is part of fusenode.NodeFsyncer: procfs has none (vfs_fsync_range).
+func (*made) Fsync(context.Context, fusenode.FileHandle, uint32) syscall.Errno { return syscall.EINVAL }
+
+// Statfs is part of fusenode.NodeStatfser.
+func (*made) Statfs(_ context.Context, out *fuse.StatfsOut) syscall.Errno {
+	out.Bsize, out.NameLen = 4096, 255
 	return 0
 }
 
 // Open is part of fusenode.NodeOpener.
 func (m *made) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint32, syscall.Errno) {
-	if flags&syscall.O_ACCMODE != syscall.O_RDONLY {
-		return nil, 0, syscall.EACCES
+	if flags&syscall.O_DIRECT != 0 {
+		return nil, 0, syscall.EINVAL
 	}
 	return content(m.make()), fuse.FOPEN_DIRECT_IO, 0
 }

@@ -225,13 +225,24 @@ func TestAWriteHasItsEffectBeforeItReturns(t *testing.T) {
 		"remove":  os.Remove(at("class")),
 		"rmdir":   syscall.Rmdir(at("vfio")),
 		"rename":  os.Rename(at("class"), at("other")),
-		"chmod":   os.Chmod(at("class"), 0o666),
 	} {
 		if !errors.Is(err, fs.ErrPermission) { // EPERM or EACCES
 			t.Errorf("%s: %v; want EPERM", name, err)
 		}
 	}
 	m.read(t, "sys/class", "0x030200\n")
+	// As in sysfs, root gives an attribute away; writing is still for the attribute to allow.
+	if err := os.Chmod(at("class"), 0o640); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(at("class")); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("after chmod: %v, %v", info, err)
+	}
+	if f, err := os.OpenFile(at("class"), os.O_WRONLY, 0); err != nil {
+		t.Errorf("open to write what was made writable: %v", err)
+	} else {
+		f.Close()
+	}
 }
 
 // BenchmarkRead is opening, reading and closing an attribute that was read before,

@@ -64,7 +64,7 @@ func first(parentNS string, pid bool) int {
 		return 1
 	}
 	if err := c.setUp(mnt, m.Setup); err != nil {
-		_ = c.w.send(message{Failed: &failure{Text: err.Error()}})
+		_ = c.w.send(message{Failed: &failure{Text: err.Error(), Hint: limit(err)}})
 		return 1
 	}
 	return c.run(m.Setup)

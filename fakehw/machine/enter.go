@@ -167,7 +167,7 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 		if ctx.Err() != nil {
 			return Entered{}, nil, &Error{Err: context.Cause(ctx)}
 		}
-		return Entered{}, nil, &Error{Err: fmt.Errorf("%w: %w", ErrLost, err)}
+		return Entered{}, nil, &Error{Err: fmt.Errorf("%w: %w", ErrLost, err), Hint: limit(err)}
 	}
 	s, err := newServer(h, o, p)
 	if err != nil {
@@ -310,10 +310,24 @@ func unable(err error) error {
 			break
 		}
 	}
+	if x := limit(err); x != "" {
+		hint = x
+	}
 	if errors.Is(err, ErrUnable) {
 		return &Error{Err: err, Hint: hint}
 	}
 	return &Error{Err: fmt.Errorf("%w: %w", ErrUnable, err), Hint: hint}
+}
+
+// limit says what to do where a limit of the caller's was met.
+func limit(err error) string {
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return "raise the limit of open files: ulimit -n 1024"
+	case errors.Is(err, unix.EAGAIN):
+		return "raise the limit of processes, or end some: ulimit -u"
+	}
+	return ""
 }
 
 // report names what of the host could not be made.

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == enterer {
 		os.Exit(enter(os.Args[2], os.Args[3:]))
 	}
+	if len(os.Args) == 3 && os.Args[1] == operator {
+		operate(os.Args[2])
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

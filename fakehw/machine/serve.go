@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurig/core/host"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
@@ -23,18 +22,18 @@ import (
 
 // A server is what answers for a machine, outside of it.
 type server struct {
-	h     *live.Host
-	o     Options
-	area  int // the staging area
-	mknod bool
-	real  []host.Major // lines of the machine's own /proc/devices
-	fds   []int        // of real directories
-	fuse  *fusefs.Served
-	live  string // folder of the staging area that is /run/gpurig
-	first *process
-	up    chan struct{} // closed when the command runs
-	done  chan struct{}
-	ended chan struct{} // closed when the machine is given up
+	h      *live.Host
+	o      Options
+	area   int // the staging area
+	mknod  bool
+	kernel *kernel
+	fds    []int // of real directories
+	fuse   *fusefs.Served
+	live   string // folder of the staging area that is /run/gpurig
+	first  *process
+	up     chan struct{} // closed when the command runs
+	done   chan struct{}
+	ended  chan struct{} // closed when the machine is given up
 
 	stop    context.CancelFunc // ends what serves the sockets
 	serving sync.WaitGroup
@@ -43,15 +42,11 @@ type server struct {
 // newServer returns the server of h, which keeps what happens to the host from
 // now on.
 func newServer(h *live.Host, o Options, first *process) (*server, error) {
-	text, err := os.ReadFile("/proc/devices")
+	kernel, err := newKernel()
 	if err != nil {
 		return nil, err
 	}
-	real, err := host.ParseProcDevices(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("/proc/devices: %w", err)
-	}
-	s := &server{h: h, o: o, area: -1, real: real, first: first, up: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &server{h: h, o: o, area: -1, kernel: kernel, first: first, up: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.Watch(s.follow)
 	return s, nil
 }
@@ -85,6 +80,7 @@ func (s *server) close() {
 	if s.area >= 0 {
 		unix.Close(s.area)
 	}
+	s.kernel.close()
 }
 
 func (s *server) directory(p string) (int, error) {
@@ -175,11 +171,23 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	if s.mknod {
 		out.NoDev = s.denied(st.nodes)
 	}
-	out.Command, out.Env = s.o.Command, s.o.Env
+	out.Command, out.Env = s.o.Command, withSysfs(s.o.Env)
 	if out.Dir, err = os.Getwd(); err != nil {
 		out.Dir = "/"
 	}
 	return out, nil
+}
+
+// withSysfs tells libsystemd, and with it udevadm, to take the machine's /sys for
+// one. It refuses devices below any /sys that is no sysfs, as FUSE is none
+// (device_set_syspath in sd-device.c, "SYSTEMD_DEVICE_VERIFY_SYSFS" in systemd's
+// ENVIRONMENT.md). A user's own word stands.
+func withSysfs(env []string) []string {
+	const name = "SYSTEMD_DEVICE_VERIFY_SYSFS="
+	if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name) }) {
+		return env
+	}
+	return append(slices.Clip(env), name+"0")
 }
 
 // denied lists the nodes among entries whose number the machine itself has.
@@ -193,7 +201,7 @@ func (s *server) denied(entries map[string]*tree.Entry) []string {
 		if e.Mode&os.ModeCharDevice != 0 {
 			kind = "char"
 		}
-		if taken(s.real, nodeNumber{kind, e.Num}) {
+		if s.kernel.taken(nodeNumber{kind, e.Num}) {
 			out = append(out, p)
 		}
 	}

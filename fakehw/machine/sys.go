@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 )
 
@@ -134,15 +133,4 @@ func gpuMajor(name string) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "nvidia")
-}
-
-// taken reports whether the machine itself has the number of a node, so that
-// opening it would reach a real driver (A41).
-func taken(m []host.Major, n nodeNumber) bool {
-	if _, err := os.Stat("/sys/dev/" + n.kind + "/" + n.num.String()); err == nil {
-		return true
-	}
-	return slices.ContainsFunc(m, func(x host.Major) bool {
-		return x.Major == n.num.Major && string(x.Type) == n.kind[:1] && gpuMajor(x.Name)
-	})
 }

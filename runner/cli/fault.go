@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -80,7 +81,11 @@ func listMachines(ctx context.Context, s Streams, out output) error {
 			if m.Silent {
 				m.Host = "(does not answer)"
 			}
-			fmt.Fprintf(t, "%d\t%s\t%s\n", m.PID, printable(m.Host), dashText(strings.Join(m.Faults.Texts(), " ")))
+			pid := "-" // from inside of a machine, those outside have none
+			if m.PID != 0 {
+				pid = strconv.Itoa(m.PID)
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\n", pid, printable(m.Host), dashText(strings.Join(m.Faults.Texts(), " ")))
 		}
 		return t.Flush()
 	})

@@ -35,8 +35,14 @@ func TestMain(m *testing.M) {
 func run(t *testing.T, profile, before string) (smoke.Result, int) {
 	t.Helper()
 	machinetest.RequireNodes(t)
+	return runIn(t, machine.Options{}, profile, before)
+}
+
+func runIn(t *testing.T, o machine.Options, profile, before string) (smoke.Result, int) {
+	t.Helper()
+	machinetest.Require(t)
 	h := machinetest.Host(t, profile)
-	o := machinetest.Working(t, h, machine.Options{})
+	o = machinetest.Working(t, h, o)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -47,6 +53,16 @@ func run(t *testing.T, profile, before string) (smoke.Result, int) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return r, exit
+}
+
+// In a machine that was entered without privilege, nodes are seen and not opened;
+// owner and mode say who may.
+func TestWithoutPrivilege(t *testing.T) {
+	for _, profile := range []string{"t4-server", "a100-mig-2g-3g", "igx-orin"} {
+		if r, exit := runIn(t, machine.Options{UserNamespace: true}, profile, ""); exit != 0 || r.Failure != nil {
+			t.Errorf("%s: exit code %d, %+v", profile, exit, r.Failure)
+		}
+	}
 }
 
 func TestEveryDeviceComputes(t *testing.T) {
