@@ -57,7 +57,10 @@ func inMountNamespace(t *testing.T) bool {
 	if err != nil && cmd.ProcessState == nil {
 		skip(t, "no mount namespace can be made here: %v", err)
 	}
-	if err != nil {
+	switch {
+	case err == nil && strings.Contains(string(out), "--- SKIP: "+t.Name()+" "):
+		t.Skipf("in a mount namespace of its own:\n%s", out)
+	case err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" "):
 		t.Errorf("in a mount namespace of its own:\n%s", out)
 	}
 	return false

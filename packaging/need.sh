@@ -4,7 +4,7 @@
 set -eu
 
 case "${1:-}" in
-lxc) programs="lxc-start newuidmap strace"; packages="lxc uidmap busybox-static musl strace" ;;
+lxc) programs="lxc-start newuidmap strace mkfs.ext4 mkfs.btrfs"; packages="lxc uidmap busybox-static musl strace e2fsprogs btrfs-progs" ;;
 lxd) programs="lxd lxc unshare newuidmap"; packages="lxd lxd-client uidmap util-linux busybox-static musl" ;;
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
 docker) programs="dockerd runc lxd unshare newuidmap"; packages="docker.io runc lxd uidmap util-linux busybox-static musl" ;; # LXD for Docker inside it
