@@ -80,11 +80,19 @@ func (b *builder) link(p, to string) {
 
 // relative returns the way from the directory from to the path to.
 func relative(from, to string) string {
-	a, c := strings.Split(from, "/")[1:], strings.Split(to, "/")[1:]
-	for len(a) > 0 && len(c) > 1 && a[0] == c[0] {
-		a, c = a[1:], c[1:]
+	same := 0 // length of the directories that both have, with the slash behind
+	for i := 0; i < len(from) && i < len(to) && from[i] == to[i]; i++ {
+		if from[i] == '/' {
+			same = i + 1
+		}
 	}
-	return strings.Repeat("../", len(a)) + strings.Join(c, "/")
+	up := 0
+	if n := len(from); n < len(to) && to[:n] == from && to[n] == '/' {
+		same = n + 1
+	} else if same < n {
+		up = 1 + strings.Count(from[same:], "/")
+	}
+	return strings.Repeat("../", up) + to[same:]
 }
 
 // layout makes the top of the file system.

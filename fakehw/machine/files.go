@@ -230,8 +230,8 @@ func (s *staging) dev() {
 	s.setup.Dev = true
 	s.do(s.t.Mkdir("/dev", 0o755))
 	s.nodes = devEntries(s.host)
-	for p, e := range s.nodes {
-		s.do(putNode(s.t, p, e))
+	for _, p := range slices.Sorted(maps.Keys(s.nodes)) { // a folder at a time
+		s.do(putNode(s.t, p, s.nodes[p]))
 	}
 }
 

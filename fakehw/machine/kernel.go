@@ -56,13 +56,22 @@ func (k *kernel) close() {
 	}
 }
 
-// taken reports whether the machine itself has the number of a node, so that
-// opening it would reach a real driver (A41).
-func (k *kernel) taken(n nodeNumber) bool {
-	if _, err := os.Stat(k.sys + "/dev/" + n.kind + "/" + n.num.String()); err == nil {
-		return true
+// taken returns what reports whether the machine itself has the number of a node
+// now, so that opening it would reach a real driver (A41).
+func (k *kernel) taken() func(nodeNumber) bool {
+	devices := map[string]bool{}
+	for _, kind := range []string{"block", "char"} {
+		if dir, err := os.Open(k.sys + "/dev/" + kind); err == nil { // else there are none
+			names, _ := dir.Readdirnames(-1)
+			dir.Close()
+			for _, name := range names {
+				devices[kind+name] = true
+			}
+		}
 	}
-	return slices.ContainsFunc(k.majors, func(x host.Major) bool {
-		return x.Major == n.num.Major && string(x.Type) == n.kind[:1] && gpuMajor(x.Name)
-	})
+	return func(n nodeNumber) bool {
+		return devices[n.kind+n.num.String()] || slices.ContainsFunc(k.majors, func(x host.Major) bool {
+			return x.Major == n.num.Major && string(x.Type) == n.kind[:1] && gpuMajor(x.Name)
+		})
+	}
 }

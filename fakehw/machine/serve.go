@@ -193,6 +193,7 @@ func withSysfs(env []string) []string {
 // denied lists the nodes among entries whose number the machine itself has.
 func (s *server) denied(entries map[string]*tree.Entry) []string {
 	var out []string
+	taken := s.kernel.taken()
 	for p, e := range entries {
 		if !e.IsDevice() {
 			continue
@@ -201,7 +202,7 @@ func (s *server) denied(entries map[string]*tree.Entry) []string {
 		if e.Mode&os.ModeCharDevice != 0 {
 			kind = "char"
 		}
-		if s.kernel.taken(nodeNumber{kind, e.Num}) {
+		if taken(nodeNumber{kind, e.Num}) {
 			out = append(out, p)
 		}
 	}

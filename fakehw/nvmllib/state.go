@@ -23,7 +23,12 @@ func State(m host.Model) []byte { return StateWith(m, nvmlfake.Options{}) }
 // it does not support is not in the file. Of a host on which NVML does not
 // start, the file has the code and the library's version alone.
 func StateWith(m host.Model, opts nvmlfake.Options) []byte {
-	w := &state{}
+	w := &state{made: map[string]string{}}
+	w.all(m, opts)
+	return w.Bytes()
+}
+
+func (w *state) all(m host.Model, opts nvmlfake.Options) {
 	w.line("gpurig-nvml 1")
 	lib := nvmlfake.New(m, nvmlfake.Options{OldMIGNames: opts.OldMIGNames, PendingMIG: opts.PendingMIG, Persistence: opts.Persistence})
 	r := lib.Init()
@@ -45,11 +50,55 @@ func StateWith(m host.Model, opts nvmlfake.Options) []byte {
 		}
 	}
 	w.line("end")
-	return w.Bytes()
 }
 
 // A state is the file while it is written. See csrc/host.c for its form.
-type state struct{ bytes.Buffer }
+type state struct {
+	bytes.Buffer
+	made map[string]string // lines that other GPUs and instances have as well, by what they follow from; nil: none is kept
+}
+
+// same writes what lines writes, which was made before where the key was the same.
+func (w *state) same(key string, lines func()) {
+	if text, ok := w.made[key]; ok {
+		w.WriteString(text)
+		return
+	}
+	start := w.Len()
+	lines()
+	if w.made != nil {
+		w.made[key] = string(w.Bytes()[start:])
+	}
+}
+
+// product names what a GPU is.
+func product(g host.GPU) string {
+	if g.PCI == nil {
+		return g.Platform
+	}
+	return g.PCI.ID.String()
+}
+
+// layout says how a GPU is cut, without what its instances are called.
+func layout(g host.GPU) string {
+	if g.MIG == nil {
+		return "off"
+	}
+	out := []byte("on")
+	for _, gi := range g.MIG.Instances {
+		out = fmt.Appendf(out, " %d@%d:%s", gi.ID, gi.Start, shape(gi))
+	}
+	return string(out)
+}
+
+// shape says what a GPU instance is, wherever it lies.
+func shape(gi host.GPUInstance) string {
+	out := fmt.Appendf(nil, "%s/%d/%d/%d", gi.Profile, gi.ProfileID, gi.Size, gi.MemoryMiB)
+	for _, ci := range gi.Compute {
+		out = fmt.Appendf(out, "/%d %s", ci.ID, ci.Profile)
+	}
+	return string(out)
+}
 
 func (w *state) line(format string, args ...any) {
 	fmt.Fprintf(w, format, args...)
@@ -112,6 +161,19 @@ func text(a []int8) string {
 }
 
 func (w *state) mig(g host.GPU, d nvml.Device) {
+	w.same("profiles "+product(g)+" "+layout(g), func() { w.profiles(g, d) })
+	if g.MIG == nil {
+		return
+	}
+	devices := migDevices(d)
+	for _, gi := range g.MIG.Instances {
+		if h, r := d.GetGpuInstanceById(gi.ID); r == nvml.SUCCESS {
+			w.gi(g, gi, h, devices)
+		}
+	}
+}
+
+func (w *state) profiles(g host.GPU, d nvml.Device) {
 	for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {
 		p, r := d.GetGpuInstanceProfileInfo(n)
 		if r != nvml.SUCCESS {
@@ -126,15 +188,6 @@ func (w *state) mig(g host.GPU, d nvml.Device) {
 		places, _ := d.GetGpuInstancePossiblePlacements(&p)
 		for _, at := range places {
 			w.line("place %d %d", at.Start, at.Size)
-		}
-	}
-	if g.MIG == nil {
-		return
-	}
-	devices := migDevices(d)
-	for _, gi := range g.MIG.Instances {
-		if h, r := d.GetGpuInstanceById(gi.ID); r == nvml.SUCCESS {
-			w.gi(gi, h, devices)
 		}
 	}
 }
@@ -161,17 +214,10 @@ func migDevices(d nvml.Device) map[ids]nvml.Device {
 	return out
 }
 
-func (w *state) gi(gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml.Device) {
+func (w *state) gi(g host.GPU, gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml.Device) {
 	info, _ := h.GetInfo()
 	w.line("gi %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
-	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
-		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
-			remaining, _ := h.GetComputeInstanceRemainingCapacity(&p)
-			w.line("ciprofile %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining,
-				engines(p.SharedCopyEngineCount, p.SharedDecoderCount, p.SharedEncoderCount, p.SharedJpegCount, p.SharedOfaCount))
-			w.line("ciname MIG %s", nvmlfake.ComputeProfileName(gi.Profile, int(p.SliceCount)))
-		}
-	}
+	w.same("parts "+product(g)+" "+shape(gi), func() { w.parts(gi, h) })
 	for _, ci := range gi.Compute {
 		c, r := h.GetComputeInstanceById(ci.ID)
 		if r != nvml.SUCCESS {
@@ -181,6 +227,18 @@ func (w *state) gi(gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml
 		w.line("ci %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
 		if m, ok := devices[ids{gi.ID, ci.ID}]; ok {
 			w.migDevice(m)
+		}
+	}
+}
+
+// parts writes the compute instance profiles of a GPU instance.
+func (w *state) parts(gi host.GPUInstance, h nvml.GpuInstance) {
+	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
+			remaining, _ := h.GetComputeInstanceRemainingCapacity(&p)
+			w.line("ciprofile %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining,
+				engines(p.SharedCopyEngineCount, p.SharedDecoderCount, p.SharedEncoderCount, p.SharedJpegCount, p.SharedOfaCount))
+			w.line("ciname MIG %s", nvmlfake.ComputeProfileName(gi.Profile, int(p.SliceCount)))
 		}
 	}
 }

@@ -29,6 +29,7 @@ const (
 // content it had. A directory is listed before what is in it, and with it. Do
 // not use next afterwards: t has taken entries of it.
 func (t *Tree) Become(next *Tree) []Change {
+	t.last.e = nil
 	var out []Change
 	become("/", t.root, next.root, &out)
 	return out

@@ -51,6 +51,7 @@ func (t *Tree) Rename(from, to string) error {
 		}
 	}
 	delete(source.Children, path.Base(from))
+	t.last.e = nil
 	target.Children[name] = e
 	return nil
 }

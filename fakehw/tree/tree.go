@@ -25,7 +25,13 @@ import (
 )
 
 // A Tree is a file tree. The zero Tree is not ready: call New.
-type Tree struct{ root *Entry }
+type Tree struct {
+	root *Entry
+	last struct { // where put made something, since much is made in one place
+		dir string
+		e   *Entry // nil: nowhere that is known still to be there
+	}
+}
 
 var _ host.Root = (*Tree)(nil)
 
@@ -83,7 +89,7 @@ func errno(err error) error {
 // direct walks p without following any link; nil if something is missing.
 func (t *Tree) direct(p string) *Entry {
 	e := t.root
-	for rest := strings.TrimPrefix(path.Clean(p), "/"); rest != ""; {
+	for rest := strings.TrimPrefix(clean(p), "/"); rest != ""; {
 		name, tail, _ := strings.Cut(rest, "/")
 		if e = e.Children[name]; e == nil {
 			return nil
@@ -165,81 +171,6 @@ func (t *Tree) ReadDir(p string) ([]string, error) {
 		return nil, pathError("readdirent", p, syscall.ENOTDIR)
 	}
 	return slices.Sorted(maps.Keys(e.Children)), nil
-}
-
-// put places e at p. Missing parents are made, 0755 root:root; links on the way
-// are followed. What was at p is replaced, except that a directory stays one
-// with its children when e is a directory too.
-func (t *Tree) put(op, p string, e *Entry) error {
-	p = path.Clean(p)
-	if !path.IsAbs(p) {
-		return pathError(op, p, syscall.EINVAL)
-	}
-	if p == "/" {
-		if !e.Mode.IsDir() {
-			return pathError(op, p, syscall.EISDIR)
-		}
-		t.root.Info = e.Info
-		return nil
-	}
-	parent, err := t.parent(op, path.Dir(p))
-	if err != nil {
-		return err
-	}
-	name := path.Base(p)
-	if old := parent.Children[name]; old != nil && old.Mode.IsDir() {
-		if !e.Mode.IsDir() {
-			return pathError(op, p, syscall.EISDIR)
-		}
-		old.Info = e.Info
-		return nil
-	}
-	parent.Children[name] = e
-	return nil
-}
-
-// parent returns the directory p, making what is missing.
-func (t *Tree) parent(op, p string) (*Entry, error) {
-	if e := t.straight(p); e != nil {
-		return e, nil
-	}
-	if e, err := t.find(op, p, true); err == nil {
-		if !e.Mode.IsDir() {
-			return nil, pathError(op, p, syscall.ENOTDIR)
-		}
-		return e, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if e := t.direct(p); e != nil {
-		return nil, pathError(op, p, syscall.ENOENT) // a dangling link
-	}
-	up, err := t.parent(op, path.Dir(p))
-	if err != nil {
-		return nil, err
-	}
-	e := dir(0o755)
-	up.Children[path.Base(p)] = e
-	return e, nil
-}
-
-// straight does parent's work for the common case, a way of directories alone;
-// nil where a link or something else stands in it, before anything was made.
-func (t *Tree) straight(p string) *Entry {
-	e := t.root
-	for rest := strings.TrimPrefix(p, "/"); rest != ""; {
-		name, tail, _ := strings.Cut(rest, "/")
-		next := e.Children[name]
-		if next == nil {
-			next = dir(0o755)
-			e.Children[name] = next
-		}
-		if !next.Mode.IsDir() {
-			return nil
-		}
-		e, rest = next, tail
-	}
-	return e
 }
 
 // Mkdir makes the directory p and its parents. A directory that is there already
@@ -335,6 +266,7 @@ func (t *Tree) Remove(p string) error {
 		return pathError("remove", p, syscall.ENOENT)
 	}
 	delete(parent.Children, path.Base(p))
+	t.last.e = nil
 	return nil
 }
 

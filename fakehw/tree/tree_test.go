@@ -106,6 +106,27 @@ func TestRefusals(t *testing.T) {
 
 // On a merged-usr host "mkdir -p /lib" finds a directory; it must not replace
 // the link by an empty one.
+// Trees remember where they made something last.
+func TestAPathIsWhereItLeadsNow(t *testing.T) {
+	for name, change := range map[string]func(*tree.Tree) error{
+		"removed":      func(f *tree.Tree) error { return f.Remove("/a") },
+		"moved":        func(f *tree.Tree) error { return f.Rename("/a", "/b") },
+		"another tree": func(f *tree.Tree) error { f.Become(tree.New()); return nil },
+	} {
+		fake := tree.New()
+		fill(t, fake.WriteFile("/a/dir/old", nil, 0o644), change(fake), fake.WriteFile("/a/dir/new", nil, 0o644))
+		if names, err := fake.ReadDir("/a/dir"); err != nil || !slices.Equal(names, []string{"new"}) {
+			t.Errorf("%s: %v, %v; want the new file alone", name, names, err)
+		}
+	}
+	fake := tree.New()
+	fill(t, fake.Mkdir("/one", 0o755), fake.Mkdir("/two", 0o755), fake.Symlink("/link", "one"), fake.WriteFile("/link/old", nil, 0o644),
+		fake.Symlink("/link", "two"), fake.WriteFile("/link/new", nil, 0o644))
+	if names, err := fake.ReadDir("/two"); err != nil || !slices.Equal(names, []string{"new"}) {
+		t.Errorf("a link that leads elsewhere: %v, %v; want the new file", names, err)
+	}
+}
+
 func TestMkdirKeepsWhatIsThere(t *testing.T) {
 	fake := tree.New()
 	fill(t, fake.WriteFile("/usr/lib/f", nil, 0o644), fake.Symlink("/lib", "usr/lib"),

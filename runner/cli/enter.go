@@ -35,6 +35,7 @@ It takes root, or a kernel that lets every user have user namespaces.`,
   gpurig host enter dgx-a100 --fault off-bus:0 -- nvidia-smi`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			debug.SetGCPercent(400) // until the command runs, there is little to collect
 			more, command, err := cutFaults(args[1:])
 			if err != nil {
 				return err
@@ -93,7 +94,6 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) err
 	if len(command) > 0 && command[0] == "--" {
 		command = command[1:]
 	}
-	debug.SetGCPercent(400) // until the command runs, there is little to collect
 	l, err := liveHost(h)
 	if err != nil {
 		return broken(err)

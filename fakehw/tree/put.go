@@ -1,0 +1,105 @@
+package tree
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// clean is path.Clean, which takes its time with paths that are clean already.
+func clean(p string) string {
+	rest, abs := strings.CutPrefix(p, "/")
+	for abs && rest != "" {
+		name, tail, more := strings.Cut(rest, "/")
+		if name == "" || name == "." || name == ".." || more && tail == "" {
+			return path.Clean(p)
+		}
+		rest = tail
+	}
+	if !abs {
+		return path.Clean(p)
+	}
+	return p
+}
+
+// put places e at p. Missing parents are made, 0755 root:root; links on the way
+// are followed. What was at p is replaced, except that a directory stays one
+// with its children when e is a directory too.
+func (t *Tree) put(op, p string, e *Entry) error {
+	p = clean(p)
+	if !path.IsAbs(p) {
+		return pathError(op, p, syscall.EINVAL)
+	}
+	if p == "/" {
+		if !e.Mode.IsDir() {
+			return pathError(op, p, syscall.EISDIR)
+		}
+		t.root.Info = e.Info
+		return nil
+	}
+	cut := strings.LastIndexByte(p, '/')
+	dir, name := p[:max(cut, 1)], p[cut+1:]
+	parent := t.last.e
+	if parent == nil || t.last.dir != dir {
+		var err error
+		if parent, err = t.parent(op, dir); err != nil {
+			return err
+		}
+		t.last.dir, t.last.e = dir, parent
+	}
+	if old := parent.Children[name]; old != nil && old.Mode.IsDir() {
+		if !e.Mode.IsDir() {
+			return pathError(op, p, syscall.EISDIR)
+		}
+		old.Info = e.Info
+		return nil
+	}
+	parent.Children[name] = e
+	return nil
+}
+
+// parent returns the directory p, making what is missing.
+func (t *Tree) parent(op, p string) (*Entry, error) {
+	if e := t.straight(p); e != nil {
+		return e, nil
+	}
+	if e, err := t.find(op, p, true); err == nil {
+		if !e.Mode.IsDir() {
+			return nil, pathError(op, p, syscall.ENOTDIR)
+		}
+		return e, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if e := t.direct(p); e != nil {
+		return nil, pathError(op, p, syscall.ENOENT) // a dangling link
+	}
+	up, err := t.parent(op, path.Dir(p))
+	if err != nil {
+		return nil, err
+	}
+	e := dir(0o755)
+	up.Children[path.Base(p)] = e
+	return e, nil
+}
+
+// straight does parent's work for the common case, a way of directories alone;
+// nil where a link or something else stands in it, before anything was made.
+func (t *Tree) straight(p string) *Entry {
+	e := t.root
+	for rest := strings.TrimPrefix(p, "/"); rest != ""; {
+		name, tail, _ := strings.Cut(rest, "/")
+		next := e.Children[name]
+		if next == nil {
+			next = dir(0o755)
+			e.Children[name] = next
+		}
+		if !next.Mode.IsDir() {
+			return nil
+		}
+		e, rest = next, tail
+	}
+	return e
+}
