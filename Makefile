@@ -64,6 +64,17 @@ scenarios-docker: build ## run some of the scenarios on a private Docker engine
 # All scenarios on Docker take some minutes: make test-docker DOCKER_SHARD=1/1.
 DOCKER_SHARD ?= 5/16
 
+test-docker-cdi: build ## run the tests in which a Docker engine injects CDI devices, with that of Debian DOCKER_SUITE
+	@packaging/need.sh docker
+	@packaging/old-glibc.sh
+	@packaging/unpack.sh docker-$(DOCKER_SUITE) $(DOCKER_SUITE) docker.io containerd
+	PATH=$(NEW_DOCKER):$$PATH GPURIG_REQUIRE_DOCKER=1 GPURIG_REQUIRE_DOCKER_CDI=1 GPURIG_PEERS=1 $(GO) test -count=1 -run 'Engine' ./runner/target/docker
+	PATH=$(NEW_DOCKER):$$PATH $(BIN)/gpurig run --target sim-docker,docker-cdi --jobs 4 --shard $(DOCKER_SHARD)
+
+# trixie has 26.1, sid 28.5. The engine is unpacked and not installed; runc is this machine's.
+DOCKER_SUITE ?= trixie
+NEW_DOCKER := /var/cache/gpurig/docker-$(DOCKER_SUITE)/usr/sbin:/var/cache/gpurig/docker-$(DOCKER_SUITE)/usr/bin
+
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 
@@ -110,4 +121,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci te
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios scenarios-lxd scenarios-docker scenarios-hardware test test-lxc test-lxd test-oci test-docker test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: help build scenarios scenarios-lxd scenarios-docker scenarios-hardware test test-lxc test-lxd test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

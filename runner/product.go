@@ -37,6 +37,8 @@ type walked struct {
 	warnings []verdict.Warning
 	edits    []cdi.Edits
 	owns     map[string][]string // device of the container to devices of the plan
+	found    []cdi.Device        // in the Specs
+	unnamed  string              // why found and names are not all that is asked for; empty: they are
 	plan     *plan.Plan
 	err      error
 	at       verdict.Station
@@ -117,6 +119,7 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 		opts.DriverRoot = u.DriverRoot
 	}
 	edits := w.owners(wishes, &opts)
+	w.unnamed = unnamed(wishes)
 	p, err := translate.Edits(root, edits, opts)
 	if err != nil {
 		if len(refuse.As(err)) == 0 {
@@ -232,6 +235,7 @@ func (w *walked) resolve(m *machine, wishes []wish, disk onDisk) error {
 			return cdi.Explain(err, cdi.DefaultDirs(), disk.problems)
 		}
 		w.edits = r.Edits
+		w.found = r.Devices
 		for _, d := range r.Devices {
 			found[d.Asked] = d.Name.String()
 		}

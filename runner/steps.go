@@ -58,7 +58,7 @@ func (s *session) start(ctx context.Context, c *container) error {
 	if c.running() {
 		return fmt.Errorf("%s runs already", c.name)
 	}
-	return s.carryOut(ctx, c, c.devices, target.Container.Start)
+	return s.carryOut(ctx, c, c.devices, c.started)
 }
 
 func (s *session) plug(ctx context.Context, c *container, p *scenarios.Plug) error {

@@ -25,7 +25,7 @@ const (
 
 // The closed lists of words.
 var (
-	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "incus", "docker", "sim-docker", "sim-oci", "oci", "vfio"}
+	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "incus", "docker", "docker-cdi", "sim-docker", "sim-oci", "oci", "vfio"}
 	CgroupList = []string{"v1", "v2"}
 	IDMapList  = []string{"none", "default"}
 	openList   = []string{"allowed", "denied", "no-mode", "nodev"}

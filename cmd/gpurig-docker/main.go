@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	cli.Docker = func() (target.Target, error) { return docker.Open(docker.Options{}) }
+	cli.Docker = func(cdi bool) (target.Target, error) { return docker.Open(docker.Options{CDI: cdi}) }
 	cli.Program()
 }

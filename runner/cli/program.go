@@ -21,15 +21,15 @@ func Program() {
 	os.Exit(code)
 }
 
-// Docker opens the target of that name. It is set in the program gpurig-docker
+// Docker opens the target of that name, or docker-cdi. It is set in the program gpurig-docker
 // alone: the library that it takes looks around for some milliseconds in every
 // process that has it, which is as long as gpurig takes for most of what it does.
 // Where it is not set, gpurig becomes that program.
-var Docker func() (target.Target, error)
+var Docker func(cdi bool) (target.Target, error)
 
-func openDocker(string) (target.Target, error) {
+func openDocker(cdi bool) (target.Target, error) {
 	if Docker != nil {
-		return Docker()
+		return Docker(cdi)
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -143,7 +143,8 @@ var targetMakers = []struct {
 	{"sim-oci", func(string) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(string) (target.Target, error) { return oci.Open(oci.Options{}) }},
 	{"sim-docker", func(string) (target.Target, error) { return sim.NewDocker(nil) }},
-	{"docker", openDocker},
+	{"docker", func(string) (target.Target, error) { return openDocker(false) }},
+	{"docker-cdi", func(string) (target.Target, error) { return openDocker(true) }},
 }
 
 func targetNames() []string {
@@ -156,7 +157,7 @@ func targetNames() []string {
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
 // a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "incus", "sim-docker", "docker"}
+var byName = []string{"sim-lxd", "lxd", "incus", "sim-docker", "docker", "docker-cdi"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.

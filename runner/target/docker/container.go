@@ -45,6 +45,7 @@ type Container struct {
 	given  string       // what it was created with, as text
 	line   *world.Line  // nil: not running
 	hooked bool         // a hook file was written
+	specs  []string     // CDI Specs for it, outside
 }
 
 var _ target.Container = (*Container)(nil)
@@ -91,7 +92,7 @@ func (c *Container) launch(ctx context.Context, r request) error {
 	if err := c.writeAmendment(r.amend); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	if err := c.ctr.Start(ctx); err != nil {
+	if err := c.startCreated(ctx); err != nil {
 		return answer(err)
 	}
 	ended, stop := c.ended()
@@ -303,7 +304,7 @@ func (c *Container) Remove(ctx context.Context) error {
 	for i := len(c.own) - 1; i >= 0 && err == nil; i-- {
 		_, err = c.engine.tc.Client().ImageRemove(ctx, c.own[i], client.ImageRemoveOptions{Force: true})
 	}
-	err = errors.Join(err, os.RemoveAll(c.outside("")))
+	err = errors.Join(err, c.removeSpecs(), os.RemoveAll(c.outside("")))
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}

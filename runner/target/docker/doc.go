@@ -17,8 +17,8 @@
 // on the root that the engine has mounted would be simpler, but comes too early:
 // what the plan mounts is not there yet, and the library cache is made of that.
 //
-// An engine from 25.0 injects CDI devices itself: StartCDI has it do so, from the
-// Specs of the host. An older one is not asked.
+// An engine from 25.0 injects CDI devices itself: with Options.CDI it does so, from the
+// Specs of the host. An older one is too old for that.
 //
 // # A container that is started with another plan
 //

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -47,6 +48,7 @@ type engine struct {
 	*world.World
 	kind    kind
 	program string
+	path    string // of programs that the daemon starts
 	nest    *world.Nest
 	run     *exec.Cmd // the daemon; nil: not started
 	ended   chan struct{}
@@ -65,7 +67,7 @@ func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{World: w, kind: k, program: p.daemon, images: map[string]func() error{}}
+	e := &engine{World: w, kind: k, program: p.daemon, path: pathOf(p), images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
@@ -109,6 +111,12 @@ func (e *engine) configure(p programs) error {
 	return os.WriteFile(e.Outside(configFile), text, 0o600)
 }
 
+// pathOf has the daemon start the containerd that was found: one that lies
+// elsewhere may be of another version.
+func pathOf(p programs) string {
+	return strings.Join([]string{filepath.Dir(p.daemon), filepath.Dir(p.containerd), world.Path}, ":")
+}
+
 // start starts the daemon and waits until it answers.
 func (e *engine) start(ctx context.Context) error {
 	args := []string{
@@ -121,6 +129,7 @@ func (e *engine) start(ctx context.Context) error {
 		args = append(args, "--userns-remap", remapped)
 	}
 	e.run, e.ended, e.said = e.nest.Command(context.Background(), e.program, args...), make(chan struct{}), &bytes.Buffer{}
+	e.run.Env = append(e.run.Env, "PATH="+e.path)
 	e.run.Stdout, e.run.Stderr = e.said, e.said
 	e.run.WaitDelay = time.Second // shims may hold the pipe longer
 	if err := e.run.Start(); err != nil {

@@ -15,6 +15,7 @@ import (
 	tc "github.com/testcontainers/testcontainers-go"
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/observe/inside"
@@ -27,10 +28,22 @@ var (
 	Answer  = answer
 	Ask     = ask
 	Injects = injects
+	TooOld  = tooOld
 )
 
+// InjectVendors starts a container of docker-cdi with what the engine makes of the
+// Specs as they are, and the program that their hooks run.
+func InjectVendors(ctx context.Context, c target.Container, h target.Host, in target.Injection, p plan.Plan, program string) error {
+	return c.(named).inject(ctx, h, in, p, program)
+}
+
 // EngineOf is the engine of a container.
-func EngineOf(c target.Container) *engine { return c.(*Container).engine }
+func EngineOf(c target.Container) *engine {
+	if n, ok := c.(named); ok {
+		return n.engine
+	}
+	return c.(*Container).engine
+}
 
 // Version is that of the engine.
 func (e *engine) Version() string { return e.version }

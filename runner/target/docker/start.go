@@ -15,7 +15,6 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
-	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/core/oci"
@@ -57,11 +56,6 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (reque
 		return request{}, errors.Join(target.ErrBroken, err)
 	}
 	defer done()
-	if slices.ContainsFunc(p.Mounts, func(m plan.Mount) bool { return m.Type != "" }) ||
-		slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Type != device.Char }) {
-		return request{}, &target.CannotError{Target: "docker", Why: "not applicable: Docker is asked for bind mounts and character devices only",
-			Hint: "use target oci for a tmpfs or a block device"}
-	}
 	edits, err := oci.Emit(p, oci.Options{
 		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix,
 		NodesDir: c.inside("nodes"), HookPath: c.engine.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
@@ -106,8 +100,8 @@ func (c *Container) base() request {
 	}
 }
 
-// mounts asks for bind mounts. The options that Docker has no word for go to the
-// runtime.
+// mounts asks for bind mounts and tmpfs. The options that Docker has no word for go
+// to the runtime.
 func (r *request) mounts(list []rspec.Mount) {
 	for _, m := range list {
 		one := mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Destination, ReadOnly: slices.Contains(m.Options, "ro")}
@@ -115,6 +109,9 @@ func (r *request) mounts(list []rspec.Mount) {
 			if slices.Contains([]string{"private", "rprivate", "slave", "rslave"}, o) {
 				one.BindOptions = &mount.BindOptions{Propagation: mount.Propagation(o)}
 			}
+		}
+		if m.Type == "tmpfs" {
+			one.Type, one.Source = mount.TypeTmpfs, ""
 		}
 		r.Host.Mounts = append(r.Host.Mounts, one)
 		r.amend.Options[m.Destination] = m.Options

@@ -18,6 +18,7 @@ type Options struct {
 	Images *image.Set // nil: made from this machine
 	Probe  string     // gpurig-probe; empty: beside our own program
 	Hook   string     // cdi-hook; empty: beside our own program
+	CDI    bool       // the engine injects CDI devices by name; else it is given plans
 }
 
 // A Docker is the target. It is safe for use by several goroutines; each of its
@@ -63,7 +64,12 @@ func Open(opts Options) (*Docker, error) {
 }
 
 // Name is part of target.Target.
-func (d *Docker) Name() string { return "docker" }
+func (d *Docker) Name() string {
+	if d.opts.CDI {
+		return "docker-cdi"
+	}
+	return "docker"
+}
 
 // Family is part of target.Kin.
 func (d *Docker) Family() string { return "docker" }
@@ -71,7 +77,7 @@ func (d *Docker) Family() string { return "docker" }
 // programs are what is run, by absolute path.
 type programs struct {
 	world.Programs
-	daemon, runc, unshare string
+	daemon, containerd, runc, unshare string
 }
 
 // able returns the programs, or why there can be no container.
@@ -81,6 +87,7 @@ func (d *Docker) able() (programs, *target.CannotError) {
 	var cerr *target.CannotError
 	p.Programs, cerr = world.Find(d.Name(), d.opts.Probe, d.opts.Hook,
 		world.Tool{Name: "dockerd", Hint: hint, Path: &p.daemon},
+		world.Tool{Name: "containerd", Hint: hint, Path: &p.containerd},
 		world.Tool{Name: "runc", Hint: hint, Path: &p.runc},
 		world.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
 	return p, cerr
@@ -98,7 +105,13 @@ func (d *Docker) Can(ctx context.Context, c target.Config) error {
 	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
 		return d.unable("", "the engine's id map is %v, and %v is asked for", subids, c.IDMap)
 	}
-	_, err := d.engine(ctx, kindOf(c))
+	if d.opts.CDI && len(c.IDMap) > 0 {
+		return d.unable("use target docker", "not applicable: in a user namespace runc binds the node that the host has at the path of the container's")
+	}
+	e, err := d.engine(ctx, kindOf(c))
+	if err == nil && d.opts.CDI {
+		err = tooOld(e.version)
+	}
 	return err
 }
 
@@ -151,6 +164,9 @@ func (d *Docker) Create(ctx context.Context, c target.Config) (target.Container,
 	ctr, err := e.create(ctx, c, img)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
+	}
+	if d.opts.CDI {
+		return named{ctr}, nil
 	}
 	return ctr, nil
 }

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,11 +87,24 @@ func (c *Container) takeOver(ctx context.Context, h target.Host, p plan.Plan, sp
 	return nil
 }
 
+// Files is Named with the device nodes.
+func Files(list []*specs.Spec) plan.Plan {
+	p := Named(list)
+	for _, s := range list {
+		for _, e := range AllEdits(s) {
+			for _, n := range e.DeviceNodes {
+				p.Nodes = append(p.Nodes, plan.Node{Path: n.Path, Source: cmp.Or(n.HostPath, n.Path)})
+			}
+		}
+	}
+	return p
+}
+
 // Named is a plan of the files of the host that Specs name.
 func Named(list []*specs.Spec) plan.Plan {
 	var p plan.Plan
 	for _, s := range list {
-		for _, e := range allEdits(s) {
+		for _, e := range AllEdits(s) {
 			for _, m := range e.Mounts {
 				if !isBind(m) {
 					continue
@@ -105,7 +119,8 @@ func Named(list []*specs.Spec) plan.Plan {
 // isBind reports whether a mount is of a path of the host.
 func isBind(m *specs.Mount) bool { return m.Type == "" || m.Type == "bind" || m.Type == "none" }
 
-func allEdits(s *specs.Spec) []*specs.ContainerEdits {
+// AllEdits are the edits of a Spec, those of each device among them.
+func AllEdits(s *specs.Spec) []*specs.ContainerEdits {
 	out := []*specs.ContainerEdits{&s.ContainerEdits}
 	for i := range s.Devices {
 		out = append(out, &s.Devices[i].ContainerEdits)
@@ -146,7 +161,8 @@ func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Inj
 }
 
 // Moved returns a copy of s for a host whose files lie below prefix, and whose
-// hooks run another program.
+// hooks run another program. What nodes lack is filled in from root; nil: whoever
+// reads the copy finds it below prefix.
 func Moved(s *specs.Spec, root host.Root, prefix, hook string) (*specs.Spec, error) {
 	out := *s
 	edits, err := movedEdits(&s.ContainerEdits, root, prefix, hook)
@@ -174,8 +190,10 @@ func movedEdits(e *specs.ContainerEdits, root host.Root, prefix, hook string) (*
 		if d.HostPath == "" {
 			d.HostPath = d.Path
 		}
-		if err := fill(&d, root); err != nil {
-			return nil, err
+		if root != nil {
+			if err := fill(&d, root); err != nil {
+				return nil, err
+			}
 		}
 		d.HostPath = filepath.Join(prefix, d.HostPath)
 		out.DeviceNodes = append(out.DeviceNodes, &d)

@@ -69,13 +69,16 @@ func (w *World) Nest(unshare, owner string, ids []plan.IDMap) (*Nest, error) {
 	return n, nil
 }
 
+// Path is the search path of programs in a nest.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // Command returns a program to be run in the nest. It gets an ordinary path, and
 // no environment of ours.
 func (n *Nest) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, n.nsenter, append([]string{
 		"--target", fmt.Sprint(n.first.Process.Pid), "--mount", "--pid", "--net", "--wd=/", "--", program,
 	}, args...)...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C"}
+	cmd.Env = []string{"PATH=" + Path, "HOME=/root", "LANG=C"}
 	return cmd
 }
 
