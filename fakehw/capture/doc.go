@@ -33,8 +33,8 @@ type Options struct {
 
 // Record reads the machine of r. A nil n means that NVIDIA's management library
 // is not there or does not start. A file that cannot be read is named in the
-// notes; the error says that r shows no running Linux, or that the library broke
-// off.
+// notes; the error says that r shows no running Linux. It is a *LibraryError where
+// it was the library that broke off.
 func Record(r host.Root, n host.NVML, opts Options) (hosts.File, error) {
 	c := &collector{r: r, entries: map[string]hosts.Entry{}, infos: map[string]host.Info{}}
 	release, err := r.ReadFile("/proc/sys/kernel/osrelease")
@@ -43,7 +43,7 @@ func Record(r host.Root, n host.NVML, opts Options) (hosts.File, error) {
 	}
 	f := hosts.File{Machine: cmp.Or(opts.Machine, c.machine()), Kernel: strings.TrimSpace(string(release)), Date: opts.Date}
 	if f.NVML, err = library(n); err != nil {
-		return hosts.File{}, fmt.Errorf("record a machine: %w", err)
+		return hosts.File{}, &LibraryError{err}
 	}
 	c.all()
 	if version, err := r.ReadFile("/sys/module/nvidia/version"); err == nil {
@@ -107,6 +107,9 @@ func library(n host.NVML) (*hosts.NVML, error) {
 			Index: d.Index, Minor: d.Minor, UUID: d.UUID, Name: d.Name, MemoryMiB: d.MemoryMiB,
 			ComputeCap: d.ComputeCap, VBIOS: d.VBIOS,
 		}
+		if d.Err != nil { // a machine with a lost GPU is one to record
+			x.Error = d.Err.Error()
+		}
 		if d.PCI != nil {
 			x.PCI = d.PCI.String()
 		}
@@ -124,3 +127,10 @@ func library(n host.NVML) (*hosts.NVML, error) {
 	}
 	return out, nil
 }
+
+// A LibraryError says what NVIDIA's management library failed at. Without it, the
+// machine can still be recorded.
+type LibraryError struct{ Err error }
+
+func (e *LibraryError) Error() string { return e.Err.Error() }
+func (e *LibraryError) Unwrap() error { return e.Err }

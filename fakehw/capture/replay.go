@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -148,6 +149,9 @@ func (r recorded) Devices() ([]host.NVMLDevice, error) { return r.devices, nil }
 func fromFile(d hosts.Device) (host.NVMLDevice, error) {
 	out := host.NVMLDevice{
 		Index: d.Index, Minor: d.Minor, UUID: d.UUID, Name: d.Name, MemoryMiB: d.MemoryMiB, ComputeCap: d.ComputeCap, VBIOS: d.VBIOS,
+	}
+	if d.Error != "" {
+		out.Err = errors.New(d.Error)
 	}
 	if d.PCI != "" {
 		at, err := pci.ParseBDF(d.PCI)

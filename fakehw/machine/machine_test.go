@@ -45,7 +45,7 @@ func enter(profile string, command []string) int {
 	if err != nil {
 		panic(err)
 	}
-	out, err := machine.Enter(context.Background(), h, machine.Options{Name: profile, Command: command, Warn: os.Stderr})
+	out, err := machine.Enter(context.Background(), h, machine.Options{Name: profile, Command: command})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		if e, ok := errors.AsType[*machine.Error](err); ok && e.Hint != "" {

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/fakehw/live"
+	"gpurig/fakehw/tree"
 )
 
 // procFiles are the files of /proc that are the machine's and the host's at
@@ -45,6 +47,30 @@ func procFiles(h *live.Host) map[string]func() []byte {
 			}
 		}
 	}
+	return out
+}
+
+// lacking lists what the host has in /proc, with something in it, and the machine's
+// kernel has not: files of a kernel without modules, the link of a device tree.
+func lacking(h *live.Host) []string {
+	h.Locker().Lock()
+	defer h.Locker().Unlock()
+	var out []string
+	_ = h.Tree().Walk(func(p string, e *tree.Entry) error { // fails only if we do
+		switch {
+		case strings.HasPrefix("/proc/sys/kernel", p):
+			return nil
+		case e.Mode.IsDir() && (!strings.HasPrefix(p, "/proc/") || p == "/proc/driver"):
+			return fs.SkipDir
+		case !strings.HasPrefix(p, "/proc/") || len(e.Data) == 0 && !e.IsLink():
+			return nil
+		}
+		if _, err := os.Lstat(p); err != nil {
+			out = append(out, p)
+		}
+		return nil
+	})
+	slices.Sort(out)
 	return out
 }
 

@@ -153,6 +153,9 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 		return nil, err
 	}
 	report(s.o.Warn, missing)
+	if none := lacking(s.h); len(none) > 0 {
+		fmt.Fprintf(s.o.Warn, "left out: %s: this machine's kernel has none, and nothing can be added to /proc\n", strings.Join(none, ", "))
+	}
 	s.live = st.live
 	if err := s.sockets(ctx); err != nil {
 		return nil, err

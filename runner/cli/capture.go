@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -35,7 +36,10 @@ It only reads: nothing on the machine is changed, no program run and no device
 opened, but by NVIDIA's library, which is asked only where the nodes that it opens
 are all there: it would make missing ones. Without privilege it works too; what
 could not be read is said in the file. Serial numbers, UUIDs, MAC addresses and
-the machine's name are replaced. Look through the file before you pass it on.`,
+the machine's name are replaced. Look through the file before you pass it on.
+
+A fake host is recorded from inside of it, its faults with it:
+gpurig host enter HOST --fault FAULT -- gpurig host capture -o FILE.txtar`,
 		Example: "  gpurig host capture -o dgx.txtar",
 		Args:    cobra.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return captureHost(s, f) },
@@ -52,6 +56,9 @@ the machine's name are replaced. Look through the file before you pass it on.`,
 func captureHost(s Streams, f captureFlags) error {
 	if f.file != "" && !isRecording(f.file) {
 		return hint(fmt.Errorf("-o %q: want a name that ends in .txtar", f.file), "by that ending a recording is told from a profile")
+	}
+	if info, err := os.Stat(f.file); f.file != "" && err == nil && !info.Mode().IsRegular() {
+		return hint(fmt.Errorf("-o %q: there is something that is no regular file", f.file), "without -o the recording goes to standard output")
 	}
 	if f.date == "" {
 		f.date = time.Now().UTC().Format(time.DateOnly)
@@ -93,11 +100,18 @@ func recordRoot(dir string, ask bool, opts capture.Options) (hosts.File, error) 
 		}
 	}
 	rec, err := capture.Record(root, lib, opts)
+	if silent, ok := errors.AsType[*capture.LibraryError](err); ok {
+		// A machine with a GPU that is lost is one to record.
+		note = "without what NVIDIA's library says, since it failed: " + silent.Error()
+		rec, err = capture.Record(root, nil, opts)
+	} else if note != "" {
+		note = "NVIDIA's library was not asked, since it would make " + note
+	}
 	if err != nil {
 		return hosts.File{}, err
 	}
 	if note != "" {
-		rec.Notes = append(rec.Notes, "NVIDIA's library was not asked, since it would make "+note)
+		rec.Notes = append(rec.Notes, note)
 	}
 	return rec, nil
 }

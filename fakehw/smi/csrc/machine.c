@@ -1,9 +1,12 @@
 /* Finding NVML, the driver and the GPUs. */
 #include "smi.h"
 
+#include <ctype.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct machine machine;
 
@@ -72,9 +75,44 @@ int start(void)
 	return OK;
 }
 
-/* lost says that a GPU is there but does not answer. */
-static int lost(const char *where, unsigned r)
+/* address finds the index and the bus address of a GPU that does not answer: what
+ * procfs has is in NVML's order. An integrated GPU is not there. */
+static int address(const char *id, unsigned *index, char bus[TEXT])
 {
+	glob_t all;
+	int found = 0;
+	if (glob("/proc/driver/nvidia/gpus/*", 0, 0, &all))
+		return 0;
+	for (unsigned i = 0; i < all.gl_pathc && all.gl_pathc == machine.count && !found; i++) {
+		const char *name = strrchr(all.gl_pathv[i], '/') + 1, *tail = strchr(id, ':');
+		if (tail ? strcasecmp(tail, strchr(name, ':')) : !number(id, index) || *index != i)
+			continue;
+		*index = i;
+		snprintf(bus, TEXT, "%s", name);
+		for (char *c = bus; *c; c++)
+			*c = toupper((unsigned char)*c);
+		found = 1;
+	}
+	globfree(&all);
+	return found;
+}
+
+/* lost says that a GPU is there but does not answer. How it is named is from public
+ * transcripts: with a blank before the address from 369 to 520, without it from 525
+ * to 560, after the index in those of 2026. Where the second became the third is
+ * unverified. */
+static int lost(const char *id, unsigned r)
+{
+	char where[2 * TEXT], bus[TEXT];
+	unsigned index;
+	if (!address(id, &index, bus))
+		snprintf(where, sizeof where, "%s", id);
+	else if (machine.branch < 525)
+		snprintf(where, sizeof where, " %s", bus);
+	else if (machine.branch < 570)
+		snprintf(where, sizeof where, "%s", bus);
+	else
+		snprintf(where, sizeof where, "%u: %s", index, bus);
 	fprintf(stderr, "Unable to determine the device handle for GPU%s: %s%s\n", where, why(r),
 		r == GPU_IS_LOST ? ".  Reboot the system to recover this GPU" : "");
 	return r > 255 ? 255 : r;
