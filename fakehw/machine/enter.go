@@ -39,12 +39,14 @@ func Enter(ctx context.Context, h *live.Host, o Options) (Entered, error) {
 		return Entered{}, &Error{Err: context.Cause(ctx)}
 	}
 	o = withDefaults(o)
-	ways := []way{{user: o.UserNamespace || !privileged(), pid: true}}
-	ways = append(ways, way{user: ways[0].user})
+	ways := []way{firstWay(o), {user: firstWay(o).user}}
 	for _, w := range ways {
-		p, err := begin(w, o)
-		if err != nil {
-			return Entered{}, unable(err)
+		p := o.Prepared.take(w)
+		if p == nil {
+			var err error
+			if p, err = begin(w, o); err != nil {
+				return Entered{}, unable(err)
+			}
 		}
 		out, f, err := p.live(ctx, h, o)
 		p.finish()
@@ -67,6 +69,9 @@ type way struct {
 	pid  bool // a process namespace as well
 	tree bool // nothing but a mounted tree
 }
+
+// firstWay is the way to try first.
+func firstWay(o Options) way { return way{user: o.UserNamespace || !privileged(), pid: true} }
 
 func (w way) attr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}

@@ -62,6 +62,9 @@ type Options struct {
 	Signals <-chan os.Signal
 	// UserNamespace takes the unprivileged way even where we are root.
 	UserNamespace bool
+	// Prepared is a first process that was started before; nil: Enter starts it.
+	// Its streams are ours.
+	Prepared *Prepared
 	// Files are regular files to put in place of those of the host's tree, by
 	// their path there: a library that works instead of one that only looks so.
 	// One that the tree does not have is added, as a program. The loader's cache

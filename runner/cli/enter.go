@@ -40,11 +40,13 @@ It takes root, or a kernel that lets every user have user namespaces.`,
 			if err != nil {
 				return err
 			}
+			prepared := fakemachine.Prepare()
+			defer prepared.Close()
 			h, err := openHost(args[0], append(faults, more...)...)
 			if err != nil {
 				return err
 			}
-			return enterHost(cmd.Context(), s, h, command)
+			return enterHost(cmd.Context(), s, h, fakemachine.Options{Command: command, Prepared: prepared})
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
@@ -90,15 +92,15 @@ func buildTree(r specgen.Request) (*tree.Tree, error) {
 	return t.Clone(), nil
 }
 
-func enterHost(ctx context.Context, s Streams, h fakeHost, command []string) error {
-	if len(command) > 0 && command[0] == "--" {
-		command = command[1:]
+func enterHost(ctx context.Context, s Streams, h fakeHost, options fakemachine.Options) error {
+	if c := options.Command; len(c) > 0 && c[0] == "--" {
+		options.Command = c[1:]
 	}
 	l, err := liveHost(h)
 	if err != nil {
 		return broken(err)
 	}
-	options := fakemachine.Options{Name: h.name, Command: command, Warn: s.Err}
+	options.Name, options.Warn = h.name, s.Err
 	if err := userspace.Add(ctx, l, &options, userspace.Options{NVML: h.request.NVML, Warn: s.Err}); err != nil {
 		return broken(err)
 	}
