@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -88,7 +89,19 @@ type writer struct {
 	known    bool        // what follows is known
 	uid, gid uint32      // whom a new file belongs to
 	grant    fs.FileMode // permission bits that a new file, folder or node gets when asked
-	missing  []Missing
+
+	mu      sync.Mutex
+	missing []Missing
+}
+
+// crowd is how many entries make a directory worth a goroutine.
+const crowd = 256
+
+// miss notes what could not be made.
+func (w *writer) miss(m Missing) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missing = append(w.missing, m)
 }
 
 // probe finds out what a new file gets without asking twice, which halves the
@@ -113,20 +126,37 @@ func (w *writer) probe(dirfd int) {
 // granted reports whether something new has the mode of e from the start.
 func (w *writer) granted(e *tree.Entry) bool { return w.known && e.Mode.Perm()&^w.grant == 0 }
 
+// children writes what is in a directory. A crowd is written beside the rest: it is
+// the kernel that takes the time, and it locks one directory at a time.
 func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.Entry) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%s: %w", at, context.Cause(ctx))
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	failed := make(chan error, len(dir.Children))
 	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
-		p := strings.TrimSuffix(at, "/") + "/" + name
+		p, e := strings.TrimSuffix(at, "/")+"/"+name, dir.Children[name]
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)
 		}
-		if err := w.entry(ctx, dirfd, name, p, dir.Children[name]); err != nil {
+		if len(e.Children) >= crowd {
+			beside.Go(func() {
+				if err := w.entry(ctx, dirfd, name, p, e); err != nil {
+					failed <- err
+				}
+			})
+		} else if err := w.entry(ctx, dirfd, name, p, e); err != nil {
 			return err
 		}
 	}
-	return nil
+	beside.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
 }
 
 func (w *writer) entry(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
@@ -210,7 +240,7 @@ func (w *writer) node(dirfd int, name, p string, e *tree.Entry) error {
 	switch {
 	case e.IsDevice():
 		if !w.opts.Mknod {
-			w.missing = append(w.missing, Missing{p, Device(e), ErrNotAsked})
+			w.miss(Missing{p, Device(e), ErrNotAsked})
 			return nil
 		}
 		kind = unix.S_IFBLK
@@ -268,7 +298,7 @@ func (w *writer) owner(dirfd int, name, p string, e *tree.Entry) error {
 	switch err {
 	case nil:
 	case unix.EPERM, unix.EINVAL: // EINVAL: no such id in our user namespace
-		w.missing = append(w.missing, Missing{p, fmt.Sprintf("owner %d:%d", e.UID, e.GID), err})
+		w.miss(Missing{p, fmt.Sprintf("owner %d:%d", e.UID, e.GID), err})
 	default:
 		return &fs.PathError{Op: "chown", Path: p, Err: err}
 	}

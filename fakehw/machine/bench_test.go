@@ -2,8 +2,8 @@ package machine_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -78,18 +78,21 @@ func crowd(tb testing.TB, n int) host.Model {
 }
 
 // BenchmarkEnter is the whole of it, from a model to the end of a command that
-// does nothing, libraries that work included. All take turns, so that they see
+// does nothing, libraries that work included, as the command line does it. All take turns, so that they see
 // the same load of the machine; x-8-gpus is the median ratio to the host of eight
 // in the same round.
 func BenchmarkEnter(b *testing.B) {
 	machinetest.Require(b)
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	enter := func(m host.Model) func() {
 		return func() {
+			p := machine.Prepare()
+			defer p.Close()
 			h, err := live.New(m, live.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
-			o := machinetest.Working(b, h, machine.Options{Stdin: os.Stdin, Command: []string{"true"}})
+			o := machinetest.Working(b, h, machine.Options{Command: []string{"true"}, Prepared: p})
 			if _, err := machine.Enter(b.Context(), h, o); err != nil {
 				b.Fatal(err)
 			}

@@ -229,24 +229,24 @@ func (s *staging) parents(dir, to string) {
 func (s *staging) dev() {
 	s.setup.Dev = true
 	s.do(s.t.Mkdir("/dev", 0o755))
-	s.nodes = devEntries(s.host)
-	for _, p := range slices.Sorted(maps.Keys(s.nodes)) { // a folder at a time
-		s.do(putNode(s.t, p, s.nodes[p]))
-	}
+	s.nodes = map[string]*tree.Entry{}
+	eachDevEntry(s.host, func(p string, e *tree.Entry) {
+		s.nodes[p] = e
+		s.do(putNode(s.t, p, e))
+	})
 }
 
-// devEntries are the entries below /dev that are the host's own: its nodes, and
-// the links to them.
-func devEntries(t *tree.Tree) map[string]*tree.Entry {
-	out := map[string]*tree.Entry{}
+// eachDevEntry calls f for the entries below /dev that are the host's own: its
+// nodes, and the links to them.
+func eachDevEntry(t *tree.Tree, f func(p string, e *tree.Entry)) {
 	top, err := t.Entry("/dev")
 	if err != nil {
-		return out
+		return
 	}
 	var walk func(p string, e *tree.Entry)
 	walk = func(p string, e *tree.Entry) {
 		if !e.Mode.IsDir() || len(e.Children) == 0 {
-			out[p] = e
+			f(p, e)
 		}
 		for name, child := range e.Children {
 			walk(p+"/"+name, child)
@@ -261,12 +261,11 @@ func devEntries(t *tree.Tree) map[string]*tree.Entry {
 		if d := top.Children[dir]; d != nil {
 			for name, e := range d.Children {
 				if to := path.Join("/dev", dir, e.Target); gpuPath(to) {
-					out["/dev/"+dir+"/"+name] = e
+					f("/dev/"+dir+"/"+name, e)
 				}
 			}
 		}
 	}
-	return out
 }
 
 func putNode(t *tree.Tree, p string, e *tree.Entry) error {

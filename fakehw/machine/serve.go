@@ -247,8 +247,9 @@ func (s *server) show(e live.Event) {
 func (s *server) nodes(changes []tree.Change) error {
 	var errs []error
 	entries := map[string]*tree.Entry{}
+	now := map[string]*tree.Entry{}
 	s.h.Locker().Lock()
-	now := devEntries(s.h.Tree())
+	eachDevEntry(s.h.Tree(), func(p string, e *tree.Entry) { now[p] = e })
 	s.h.Locker().Unlock()
 	for _, c := range slices.Backward(changes) { // what is in a directory before it
 		if c.Kind == tree.Removed && strings.HasPrefix(c.Path, "/dev/") {
