@@ -154,6 +154,14 @@ func (c *child) annex(a annex) error {
 			table = append(table, p)
 		}
 	}
+	// The sticky bit too: in /tmp, who may make files may not remove others'.
+	var st unix.Stat_t
+	if err := unix.Stat(a.Dir, &st); err != nil {
+		return err
+	}
+	if err := unix.Fchmodat(c.stage, a.Stage, st.Mode&0o7777, 0); err != nil {
+		return os.NewSyscallError("chmod", err)
+	}
 	mnt, err := clone(c.stage, a.Stage)
 	if err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurig/fakehw/machine"
 	"gpurig/fakehw/machine/machinetest"
 )
 
@@ -250,4 +251,30 @@ func TestWhoMayNotIsToldWhatToAllow(t *testing.T) {
 	if err == nil || strings.Count(string(out), "\n") != 2 || !strings.Contains(string(out), "hint: run as root, or set sysctl user.max_user_namespaces=15000") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// A host with files in /tmp has them in a directory of the machine's: that is said,
+// and the folders that were there are the real ones.
+func TestFilesOfAHostInTmp(t *testing.T) {
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		var warn strings.Builder
+		o.Warn = &warn
+		dir, err := os.MkdirTemp("/tmp", "machine-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		got := machinetest.Shell(t, machinetest.Host(t, "a100-mig-mixed"), o, "stat -c %a /tmp; ls /tmp/nvidia-mps; echo kept > "+dir+"/file; touch /tmp/machine-test-new")
+		if got != "1777\ncontrol\ncontrol_lock\nlog\nnvidia-cuda-mps-control.pid\n" || strings.Count(warn.String(), "/tmp has files of the host in it") != 1 {
+			t.Errorf("inside: %s\nsaid: %s", got, warn.String())
+		}
+		if text, err := os.ReadFile(dir + "/file"); string(text) != "kept\n" {
+			t.Errorf("what was written to a real folder: %q, %v", text, err)
+		}
+		for _, p := range []string{"/tmp/nvidia-mps", "/tmp/machine-test-new"} {
+			if _, err := os.Lstat(p); err == nil {
+				t.Errorf("%s is seen outside", p)
+			}
+		}
+	})
 }

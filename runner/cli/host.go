@@ -106,6 +106,9 @@ func loadHost(name string) (profiles.Profile, host.Model, error) {
 	p, err := profiles.Load(name)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
+			if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() && !strings.Contains(name, "/") {
+				return p, host.Model{}, hint(err, "the file of that name in this folder is ./%s", name)
+			}
 			return p, host.Model{}, hint(err, "gpurig host list names the profiles that are shipped")
 		}
 		return p, host.Model{}, err
