@@ -174,18 +174,37 @@ func TestWriteLeavesOldOrNew(t *testing.T) {
 	if _, err := reports.Read(file); err != nil {
 		t.Fatal(err)
 	}
-	// B49: a directory, a link and an unknown format are refused before anything is written.
-	if err := os.Symlink(file, filepath.Join(dir, "link.json")); err != nil {
+	// B49: a directory, a link, a FIFO, the endless and the full device, standard
+	// output, a missing folder and an unknown format are refused before anything is
+	// written, and nothing waits.
+	want, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range []string{dir + "/link.json", dir + "/r.pdf", dir + "/none/r.json", "/dev/full.json/x.json"} {
-		if err := reports.Write(bad, sample()); err == nil {
-			t.Errorf("Write(%s) succeeded", bad)
+	for name, to := range map[string]string{"link": file, "full": "/dev/full", "out": "/dev/stdout", "null": "/dev/null", "dangling": filepath.Join(dir, "new.json")} {
+		if err := os.Symlink(to, filepath.Join(dir, name+".json")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "folder.json"), 0o755), syscall.Mkfifo(filepath.Join(dir, "pipe.json"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"link.json", "full.json", "out.json", "null.json", "dangling.json", "folder.json", "pipe.json", "r.pdf", "r", "none/r.json", "r.json/x.json", "../none/r.json"} {
+		bad = dir + "/" + bad
+		if err := reports.Write(bad, sample()); err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), filepath.Dir(bad)) {
+			t.Errorf("Write(%s): %v", bad, err)
 		}
 	}
 	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 2 {
-		t.Errorf("%d entries left in the folder, %v; want r.json and link.json", len(left), err)
+	if err != nil || len(left) != len(before) {
+		t.Errorf("%d entries in the folder, %d before, %v", len(left), len(before), err)
+	}
+	if now, err := os.ReadFile(file); err != nil || string(now) != string(want) {
+		t.Errorf("the report behind the link changed, %v", err)
 	}
 }
 

@@ -9,14 +9,17 @@ import (
 	"gpurig/core/refuse"
 )
 
-func TestParseName_B19(t *testing.T) {
+type nameCase struct {
+	name, in string
+	want     cdi.Name
+	bad      string // part of the message
+	hint     string // part of the hint
+}
+
+// nameCases are the cases of TestParseName_B19, which the fuzz target begins with.
+func nameCases() []nameCase {
 	long := strings.Repeat("a", 100_000)
-	for _, tc := range []struct {
-		name, in string
-		want     cdi.Name
-		bad      string // part of the message
-		hint     string // part of the hint
-	}{
+	return []nameCase{
 		{name: "an index", in: "nvidia.com/gpu=0", want: cdi.Name{"nvidia.com", "gpu", "0"}},
 		{name: "all", in: "amd.com/gpu=all", want: cdi.Name{"amd.com", "gpu", "all"}},
 		{name: "ALL is a name like any other", in: "amd.com/gpu=ALL", want: cdi.Name{"amd.com", "gpu", "ALL"}},
@@ -47,7 +50,11 @@ func TestParseName_B19(t *testing.T) {
 		{name: "a line feed", in: "a/b=c\nd", bad: `'\n'`},
 		{name: "a space", in: " nvidia.com/gpu=0", bad: "the vendor has the character ' ' at byte 1", hint: "nvidia.com/gpu=0"},
 		{name: "the MIG name of old drivers (mig-uuid-format)", in: "nvidia.com/mig=MIG-GPU-11111111-2222-3333-4444-555555555555/1/0", bad: "before 470", hint: "mig.gi"},
-	} {
+	}
+}
+
+func TestParseName_B19(t *testing.T) {
+	for _, tc := range nameCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := cdi.ParseName(tc.in)
 			if tc.bad == "" {
@@ -153,6 +160,11 @@ func FuzzParseName(f *testing.F) {
 	for _, s := range []string{"", "a", "a/", "a/b", "a/b=", "a/b=c", "=", "/=", "nvidia.com/gpu=0", "nvidia.com/mig=0:1",
 		"nvidia.com/gpu=GPU-" + gpuUUID, "nvidia.com/igpu=all", "a/b=\xff", "nvidia.com/mig=MIG-" + migUUID} {
 		f.Add(s)
+	}
+	for _, tc := range nameCases() {
+		if len(tc.in) < 1<<16 {
+			f.Add(tc.in)
+		}
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := cdi.ParseName(s)

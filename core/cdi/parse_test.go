@@ -32,13 +32,16 @@ func nodeSpec(lines string) string {
 const head = "cdiVersion: 0.5.0\nkind: vendor.com/dev\n"
 const one = "devices:\n- name: a\n  containerEdits:\n    env: [A=1]\n"
 
-func TestParseRefuses(t *testing.T) {
-	for _, tc := range []struct {
-		name, in string
-		file     string // default spec.yaml
-		reason   refuse.Reason
-		where    string // in the message
-	}{
+type badSpec struct {
+	name, in string
+	file     string // default spec.yaml
+	reason   refuse.Reason
+	where    string // in the message
+}
+
+// badSpecs are the cases of TestParseRefuses, which the fuzz target begins with.
+func badSpecs() []badSpec {
+	return []badSpec{
 		{name: "B6 empty", in: "", reason: cdi.SpecEmpty, where: "spec.yaml: no Spec data"},
 		{name: "B6 blank", in: " \n\n", reason: cdi.SpecEmpty},
 		{name: "B6 comment only", in: "# nothing\n", reason: cdi.SpecEmpty},
@@ -146,7 +149,11 @@ major: "195"`), reason: cdi.SpecType, where: "is the text \"195\""},
 		{name: "not a boolean", in: "cdiVersion: 1.1.0\nkind: a/b\ncontainerEdits: {intelRdt: {enableMonitoring: yes}}\n" + one, reason: cdi.SpecType},
 		{name: "network device twice", in: "cdiVersion: 1.1.0\nkind: a/b\ncontainerEdits: {netDevices: [{hostInterfaceName: e, name: f}, {hostInterfaceName: e, name: g}]}\n" + one, reason: cdi.SpecNetDevice},
 		{name: "empty mount path", in: head + one + "containerEdits: {mounts: [{hostPath: '', containerPath: /a}]}\n", reason: cdi.SpecMissingField},
-	} {
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, tc := range badSpecs() {
 		t.Run(tc.name, func(t *testing.T) {
 			file := tc.file
 			if file == "" {
@@ -327,6 +334,11 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "0: [:!00 \xef", " \ufeff\n", "? ? \"\n\" 0", "a: &a [*a]", "[]", "{\"a\":1,}", "{,}", "[1 2]", "{<<: {}}", "%YAML 1.1\n---\n{}"} {
 		f.Add([]byte(s), false)
 		f.Add([]byte(s), true)
+	}
+	for _, tc := range badSpecs() {
+		if len(tc.in) < 1<<16 {
+			f.Add([]byte(tc.in), strings.HasSuffix(tc.file, ".json"))
+		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte, isJSON bool) {
 		name, format := "a.yaml", cdi.YAML

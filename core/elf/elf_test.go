@@ -181,7 +181,14 @@ func TestA10SONAMEsThatAreNoFileNames(t *testing.T) {
 	}
 }
 
-func TestB42DamagedFiles(t *testing.T) {
+type damaged struct {
+	name string
+	data []byte
+	want error
+}
+
+// damagedFiles are the cases of TestB42DamagedFiles, which the fuzz target begins with.
+func damagedFiles() []damaged {
 	good := shared(Class64, X8664, "libx.so.1")
 	change := func(f func(*maker)) []byte {
 		m := good
@@ -193,11 +200,7 @@ func TestB42DamagedFiles(t *testing.T) {
 			m.segs = func(segs []seg) []seg { f(&segs[1]); return segs }
 		})
 	}
-	for _, tc := range []struct {
-		name string
-		data []byte
-		want error
-	}{
+	return []damaged{
 		{"empty", nil, ErrNotELF},
 		{"4 bytes", []byte("\x7fELF"), ErrNotELF},
 		{"63 bytes", good.bytes()[:63], ErrMalformed},
@@ -221,7 +224,11 @@ func TestB42DamagedFiles(t *testing.T) {
 		{"interpreter outside", change(func(m *maker) {
 			m.segs = func(s []seg) []seg { return append(s, seg{kind: ptInterp, off: 1 << 50, size: 8}) }
 		}), ErrMalformed},
-	} {
+	}
+}
+
+func TestB42DamagedFiles(t *testing.T) {
+	for _, tc := range damagedFiles() {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Parse(tc.data)
 			if !errors.Is(err, tc.want) {
@@ -355,6 +362,11 @@ func FuzzParse(f *testing.F) {
 		f.Add(m.bytes())
 	}
 	f.Add([]byte("\x7fELF"))
+	for _, tc := range damagedFiles() {
+		if len(tc.data) < 1<<16 {
+			f.Add(tc.data)
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := &counting{ReaderAt: strings.NewReader(string(data))}
 		got, err := Read(c, int64(len(data)))

@@ -28,12 +28,15 @@ func wantMalformed(t *testing.T, err error, why string) {
 	}
 }
 
-func TestB44ParseDriverVersion(t *testing.T) {
-	for _, tc := range []struct {
-		name, in, version string
-		open              bool
-		why               string
-	}{
+type versionText struct {
+	name, in, version string
+	open              bool
+	why               string
+}
+
+// versionTexts are the cases of TestB44ParseDriverVersion, which the fuzz target begins with.
+func versionTexts() []versionText {
+	return []versionText{
 		{name: "closed", in: closedVersion, version: "384.98"},
 		{name: "open", in: openVersion, version: "565.57.01", open: true},
 		{name: "Jetson Linux number", in: l4tVersion, version: "35.3.1", open: true},
@@ -44,7 +47,11 @@ func TestB44ParseDriverVersion(t *testing.T) {
 		{name: "no module", in: "NVRM version: 550.1\n", why: "Module"},
 		{name: "not UTF-8", in: "NVRM version: \xff", why: "UTF-8"},
 		{name: "a megabyte", in: strings.Repeat("x", 1<<20), why: "longer"},
-	} {
+	}
+}
+
+func TestB44ParseDriverVersion(t *testing.T) {
+	for _, tc := range versionTexts() {
 		t.Run(tc.name, func(t *testing.T) {
 			version, open, err := host.ParseDriverVersion(tc.in)
 			if tc.why != "" {
@@ -56,7 +63,14 @@ func TestB44ParseDriverVersion(t *testing.T) {
 	}
 }
 
-func TestB44ParseGPUInfo(t *testing.T) {
+type gpuText struct {
+	name, in string
+	want     host.GPUInfo
+	why      string
+}
+
+// gpuTexts are the cases of TestB44ParseGPUInfo, which the fuzz target begins with.
+func gpuTexts() []gpuText {
 	with := func(old, new string) string { return strings.Replace(information, old, new, 1) }
 	whole := host.GPUInfo{Model: "NVIDIA L4", UUID: "GPU-00000000-1111-2222-3333-444444444444", VBIOS: "95.04.65.00.13", BDF: pci.BDF{Bus: 0x70}, HasBDF: true}
 	edit := func(f func(*host.GPUInfo)) host.GPUInfo {
@@ -64,11 +78,7 @@ func TestB44ParseGPUInfo(t *testing.T) {
 		f(&i)
 		return i
 	}
-	for _, tc := range []struct {
-		name, in string
-		want     host.GPUInfo
-		why      string
-	}{
+	return []gpuText{
 		{name: "real", in: information, want: whole},
 		{name: "no final newline", in: strings.TrimSuffix(information, "\n"), want: whole},
 		{name: "a key of a newer driver", in: information + "GPU Mood: good\n", want: whole},
@@ -88,7 +98,11 @@ func TestB44ParseGPUInfo(t *testing.T) {
 		{name: "address that is none", in: with("0000:70:00.0", "70"), why: "PCI address"},
 		{name: "not UTF-8", in: with("NVIDIA L4", "\xc3\x28"), why: "UTF-8"},
 		{name: "a megabyte", in: with("NVIDIA L4", strings.Repeat("4", 1<<20)), why: "longer"},
-	} {
+	}
+}
+
+func TestB44ParseGPUInfo(t *testing.T) {
+	for _, tc := range gpuTexts() {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := host.ParseGPUInfo(tc.in)
 			if tc.why != "" {
@@ -98,6 +112,15 @@ func TestB44ParseGPUInfo(t *testing.T) {
 			}
 		})
 	}
+}
+
+var badProcDevices = map[string]string{
+	"511 nvidia\n":                              "before the first section",
+	"Character devices:\nnvidia 511\n":          "a number and a name",
+	"Character devices:\n511\n":                 "a number and a name",
+	"Character devices:\n-1 x\n":                "a number and a name",
+	"Character devices:\n99999 x\n":             "beyond",
+	"Character devices:\n99999999999999999 x\n": "a number and a name",
 }
 
 func TestParseProcDevices(t *testing.T) {
@@ -111,17 +134,21 @@ func TestParseProcDevices(t *testing.T) {
 			t.Errorf("line %d is %v; want %v", i, got[i], want[i])
 		}
 	}
-	for in, why := range map[string]string{
-		"511 nvidia\n":                              "before the first section",
-		"Character devices:\nnvidia 511\n":          "a number and a name",
-		"Character devices:\n511\n":                 "a number and a name",
-		"Character devices:\n-1 x\n":                "a number and a name",
-		"Character devices:\n99999 x\n":             "beyond",
-		"Character devices:\n99999999999999999 x\n": "a number and a name",
-	} {
+	for in, why := range badProcDevices {
 		_, err := host.ParseProcDevices(in)
 		wantMalformed(t, err, why)
 	}
+}
+
+var badCapabilities = map[string]string{
+	"DeviceFileMode: 292\nDeviceFileModify: 1\n":        "no such line",
+	"DeviceFileMinor: 3\nDeviceFileMode: 9999\n":        "not a number",
+	"DeviceFileMinor: -3\nDeviceFileMode: 292\n":        "not a number",
+	"DeviceFileMinor: 3 4\nDeviceFileMode: 292\n":       "not a number",
+	"DeviceFileMinor: 9999999\nDeviceFileMode: 292\n":   "not a number",
+	"DeviceFileMinor: 3\nDeviceFileMinor: 4\nx: y\n":    "twice",
+	"DeviceFileMinor 3\nDeviceFileMode 292\n":           "no colon",
+	"DeviceFileMinor: 0x3\nDeviceFileMode: 292\nm: 1\n": "not a number",
 }
 
 func TestB46ParseCapability(t *testing.T) {
@@ -129,19 +156,22 @@ func TestB46ParseCapability(t *testing.T) {
 	if want := (host.Capability{Minor: 3, Mode: 0o444}); err != nil || got != want {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
-	for in, why := range map[string]string{
-		"DeviceFileMode: 292\nDeviceFileModify: 1\n":        "no such line",
-		"DeviceFileMinor: 3\nDeviceFileMode: 9999\n":        "not a number",
-		"DeviceFileMinor: -3\nDeviceFileMode: 292\n":        "not a number",
-		"DeviceFileMinor: 3 4\nDeviceFileMode: 292\n":       "not a number",
-		"DeviceFileMinor: 9999999\nDeviceFileMode: 292\n":   "not a number",
-		"DeviceFileMinor: 3\nDeviceFileMinor: 4\nx: y\n":    "twice",
-		"DeviceFileMinor 3\nDeviceFileMode 292\n":           "no colon",
-		"DeviceFileMinor: 0x3\nDeviceFileMode: 292\nm: 1\n": "not a number",
-	} {
+	for in, why := range badCapabilities {
 		_, err := host.ParseCapability(in)
 		wantMalformed(t, err, why)
 	}
+}
+
+var badMIGMinors = map[string]string{
+	"config":                     "one space",
+	"config  1":                  "one space",
+	"config 1 2":                 "one space",
+	"config one":                 "one space",
+	"config 1\nconfig 2\n":       "the name stands",
+	"config 1\nmonitor 1\n":      "belongs to config",
+	"config 99999999\n":          "one space",
+	" 1\n":                       "one space",
+	strings.Repeat("a 1\n", 9e5): "longer",
 }
 
 func TestB46ParseMIGMinors(t *testing.T) {
@@ -149,17 +179,7 @@ func TestB46ParseMIGMinors(t *testing.T) {
 	if err != nil || len(got) != 4 || got["gpu0/gi1/access"] != 12 || got["gpu7/gi1/ci0/access"] != 958 {
 		t.Errorf("got %v, %v; want the four, gaps allowed", got, err)
 	}
-	for in, why := range map[string]string{
-		"config":                     "one space",
-		"config  1":                  "one space",
-		"config 1 2":                 "one space",
-		"config one":                 "one space",
-		"config 1\nconfig 2\n":       "the name stands",
-		"config 1\nmonitor 1\n":      "belongs to config",
-		"config 99999999\n":          "one space",
-		" 1\n":                       "one space",
-		strings.Repeat("a 1\n", 9e5): "longer",
-	} {
+	for in, why := range badMIGMinors {
 		_, err := host.ParseMIGMinors(in)
 		wantMalformed(t, err, why)
 	}
@@ -189,6 +209,11 @@ func nothing[T comparable](t *testing.T, got T, err error) {
 func FuzzB44ParseGPUInfo(f *testing.F) {
 	f.Add(information)
 	f.Add("Device Minor: 0")
+	for _, tc := range gpuTexts() {
+		if len(tc.in) < 1<<16 {
+			f.Add(tc.in)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := host.ParseGPUInfo(text)
 		nothing(t, got, err)
@@ -202,6 +227,11 @@ func FuzzB44ParseDriverVersion(f *testing.F) {
 	for _, seed := range []string{closedVersion, openVersion, l4tVersion, ""} {
 		f.Add(seed)
 	}
+	for _, tc := range versionTexts() {
+		if len(tc.in) < 1<<16 {
+			f.Add(tc.in)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, _, err := host.ParseDriverVersion(text)
 		nothing(t, got, err)
@@ -213,6 +243,9 @@ func FuzzB44ParseDriverVersion(f *testing.F) {
 
 func FuzzParseProcDevices(f *testing.F) {
 	f.Add("Character devices:\n195 nvidia\n\nBlock devices:\n  7 loop\n")
+	for text := range badProcDevices {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := host.ParseProcDevices(text)
 		nothing(t, len(got), err)
@@ -226,6 +259,9 @@ func FuzzParseProcDevices(f *testing.F) {
 
 func FuzzB46ParseMIGMinors(f *testing.F) {
 	f.Add("config 1\nmonitor 2\ngpu0/gi0/access 3\n")
+	for text := range badMIGMinors {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := host.ParseMIGMinors(text)
 		nothing(t, len(got), err)
@@ -241,6 +277,9 @@ func FuzzB46ParseMIGMinors(f *testing.F) {
 
 func FuzzB46ParseCapability(f *testing.F) {
 	f.Add("DeviceFileMinor: 3\nDeviceFileMode: 292\nDeviceFileModify: 1\n")
+	for text := range badCapabilities {
+		f.Add(text)
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, err := host.ParseCapability(text)
 		nothing(t, got, err)

@@ -183,7 +183,14 @@ func put(data []byte, at int, v uint32) []byte {
 	return out
 }
 
-func TestB38BadHeaders(t *testing.T) {
+type badHeader struct {
+	name string
+	data []byte
+	want error
+}
+
+// badHeaders are the cases of TestB38BadHeaders, which the fuzz target begins with.
+func badHeaders() []badHeader {
 	good := some().Marshal()
 	ext := int(binary.LittleEndian.Uint32(good[32:]))
 	big := slices.Clone(good)
@@ -198,11 +205,7 @@ func TestB38BadHeaders(t *testing.T) {
 		odd = put(odd, off, binary.LittleEndian.Uint32(odd[off:])+1)
 	}
 	oldHuge := old([]Entry{{SONAME: "a", Path: "/a", Flags: 1}}, nil)
-	for _, tc := range []struct {
-		name string
-		data []byte
-		want error
-	}{
+	return []badHeader{
 		{"0 bytes", nil, ErrFormat},
 		{"10 bytes", good[:10], ErrFormat},
 		{"47 bytes", good[:47], ErrFormat},
@@ -222,7 +225,12 @@ func TestB38BadHeaders(t *testing.T) {
 		{"extension without its number", put(good, ext, 0), ErrFormat},
 		{"0xffffffff extensions", put(good, ext+4, 0xffffffff), ErrFormat},
 		{"extension section past the end", put(good, ext+8+12, 0xffffffff), ErrFormat},
-	} {
+	}
+}
+
+func TestB38BadHeaders(t *testing.T) {
+	good := some().Marshal()
+	for _, tc := range badHeaders() {
 		t.Run(tc.name, func(t *testing.T) {
 			if got, err := Parse(tc.data); !errors.Is(err, tc.want) || got.Entries != nil {
 				t.Errorf("Parse = %+v, %v; want %v", got, err, tc.want)
@@ -244,7 +252,13 @@ func TestB38NoMemoryForCountsThatAreNotThere(t *testing.T) {
 	}
 }
 
-func TestB39BadEntriesAreLeftOutAndCounted(t *testing.T) {
+type badEntry struct {
+	name string
+	data []byte
+}
+
+// badEntries are the cases of TestB39BadEntriesAreLeftOutAndCounted, which the fuzz target begins with.
+func badEntries() []badEntry {
 	one := func(e Entry) []byte { return Cache{Entries: []Entry{e, ok}}.Marshal() }
 	at := func(data []byte, field int, v uint32) []byte { // of the first entry, "libz…"
 		return put(data, headerSize+field, v)
@@ -252,10 +266,7 @@ func TestB39BadEntriesAreLeftOutAndCounted(t *testing.T) {
 	good := one(Entry{SONAME: "libz.so.1", Path: "/lib/libz.so.1", Flags: FlagsX8664})
 	hwcaps := one(Entry{SONAME: "libz.so.1", Path: "/lib/libz.so.1", Flags: FlagsX8664, HWCaps: "x86-64-v2"})
 	noNUL := append(slices.Clone(good), 'x')
-	for _, tc := range []struct {
-		name string
-		data []byte
-	}{
+	return []badEntry{
 		{"key at the end", at(good, 4, uint32(len(good)))},
 		{"key past the end", at(good, 4, uint32(len(good))+100)},
 		{"key that wraps", at(good, 4, 0xffffffff)},
@@ -274,7 +285,11 @@ func TestB39BadEntriesAreLeftOutAndCounted(t *testing.T) {
 		{"hwcaps that are not there", at(good, 20, hwcapExtension>>32)},
 		{"hwcaps past the list", at(hwcaps, 16, 1)},
 		{"hwcaps with a slash", one(Entry{SONAME: "libz.so.1", Path: "/lib/z", Flags: FlagsX8664, HWCaps: "../x"})},
-	} {
+	}
+}
+
+func TestB39BadEntriesAreLeftOutAndCounted(t *testing.T) {
+	for _, tc := range badEntries() {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Parse(tc.data)
 			if err != nil || got.Dropped != 1 || len(got.Entries) != 1 || got.Entries[0] != ok {
@@ -313,6 +328,16 @@ func FuzzParse(f *testing.F) {
 	f.Add(old(some().Entries[:2], some().Marshal()))
 	f.Add([]byte(magicNew))
 	f.Add([]byte(magicOld))
+	for _, tc := range badHeaders() {
+		if len(tc.data) < 1<<16 {
+			f.Add(tc.data)
+		}
+	}
+	for _, tc := range badEntries() {
+		if len(tc.data) < 1<<16 {
+			f.Add(tc.data)
+		}
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := Parse(data)
 		if err != nil {

@@ -55,18 +55,21 @@ func nested(n int) files {
 	return v
 }
 
-func TestB41Tricks(t *testing.T) {
+type confCase struct {
+	name    string
+	v       files
+	want    error // of one of the things skipped
+	text    string
+	folders int // besides the default ones
+}
+
+// confCases are the cases of TestB41Tricks, which the fuzz target begins with.
+func confCases() []confCase {
 	wide := files{"/etc/ld.so.conf": "include /etc/d/*\n"}
 	for i := range 400 {
 		wide[fmt.Sprintf("/etc/d/%03d", i)] = fmt.Sprintf("/folder%d\n", i)
 	}
-	for _, tc := range []struct {
-		name    string
-		v       files
-		want    error // of one of the things skipped
-		text    string
-		folders int // besides the default ones
-	}{
+	return []confCase{
 		{"includes itself", files{"/etc/ld.so.conf": "/a\ninclude /etc/ld.so.conf\n/b"}, nil, "includes itself", 2},
 		{"two include each other", files{"/etc/ld.so.conf": "include /etc/x", "/etc/x": "/a\ninclude /etc/ld.so.conf"}, nil, "includes itself", 1},
 		{"includes itself by another name", files{"/etc/ld.so.conf": "include /link/ld.so.conf", "/link": "-> etc"}, nil, "includes itself", 0},
@@ -74,6 +77,8 @@ func TestB41Tricks(t *testing.T) {
 		{"ld.so.conf is a FIFO", files{"/etc/ld.so.conf": "!"}, nil, "not a regular file", 0},
 		{"ld.so.conf is a folder", files{"/etc/ld.so.conf/x": ""}, nil, "not a regular file", 0},
 		{"a link to a FIFO", files{"/etc/ld.so.conf": "include /etc/l", "/etc/l": "-> fifo", "/etc/fifo": "!"}, nil, "not a regular file", 0},
+		{"an endless device", files{"/etc/ld.so.conf": "include /dev/zero\n/a", "/dev/zero": "!"}, nil, "not a regular file", 1},
+		{"CRLF, and no newline at the end", files{"/etc/ld.so.conf": "/a\r\n/b\r\nhwcap 1\r\n/c"}, nil, "hwcap", 3},
 		{"a dangling link", files{"/etc/ld.so.conf": "include /etc/l", "/etc/l": "-> nowhere"}, fs.ErrNotExist, "", 0},
 		{"9 nested includes", nested(20), ErrLimit, "nested", 8},
 		{"400 files", wide, ErrLimit, "files", 255},
@@ -86,7 +91,11 @@ func TestB41Tricks(t *testing.T) {
 		{"a control character", files{"/etc/ld.so.conf": "/a\x01b\n/a"}, nil, "printable", 1},
 		{"an include out of the root", files{"/etc/ld.so.conf": "include ../../../x.conf /y/../../z\n/a"}, nil, "printable", 1},
 		{"a bad pattern", files{"/etc/ld.so.conf": "include /etc/[\n/a"}, nil, "syntax error", 1},
-	} {
+	}
+}
+
+func TestB41Tricks(t *testing.T) {
+	for _, tc := range confCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			got, skipped := Conf(tc.v)
 			got = slices.DeleteFunc(got, func(s string) bool { return s == "/lib" || s == "/usr/lib" })
@@ -126,8 +135,14 @@ func TestB41PatternsThatMatchTheWholeSystem(t *testing.T) {
 }
 
 func FuzzConf(f *testing.F) {
-	for _, s := range []string{"include /etc/ld.so.conf.d/*.conf\n", "/a\r\n# x\n", "include ld.so.conf x.conf [", "hwcap 1\n/b=libc6", "include /*/*\n", "\x00/\xff"} {
+	for _, s := range []string{"include /etc/ld.so.conf.d/*.conf\n", "/a\r\n# x\n", "include ld.so.conf x.conf [", "hwcap 1\n/b=libc6", "include /*/*\n", "\x00/\xff",
+		"include /*/*/*/*/*", "include /dev/zero\n", "include /proc/1/root/etc/*.conf\n", "/a\r\n/b\r\n", "/no/final/newline"} {
 		f.Add(s, s)
+	}
+	for _, tc := range confCases() {
+		if len(tc.v["/etc/ld.so.conf"]) < 1<<16 {
+			f.Add(tc.v["/etc/ld.so.conf"], "include /etc/ld.so.conf\n/x")
+		}
 	}
 	f.Fuzz(func(t *testing.T, a, b string) {
 		if strings.HasPrefix(a, "-> ") || strings.HasPrefix(b, "-> ") || strings.HasPrefix(a, "!") || strings.HasPrefix(b, "!") {

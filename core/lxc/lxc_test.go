@@ -303,3 +303,29 @@ func TestNothingToDo(t *testing.T) {
 		t.Error("an empty plan is said to run cdi-hook")
 	}
 }
+
+// B50: nodes that are made lie below one folder under their whole path, so paths
+// that differ in anything are two files, whatever separates their parts.
+func TestB50MadeNodesKeepTheirWholePath(t *testing.T) {
+	like := []string{"/dev/dri/card0", "/dev/dri-card0", "/dev/dri.card0", "/dev/a/b-c", "/dev/a-b/c", "/dev/" + strings.Repeat("x", 200) + "1", "/dev/" + strings.Repeat("x", 200) + "2"}
+	var p plan.Plan
+	for i, at := range like {
+		p.Nodes = append(p.Nodes, plan.Node{Path: at, Source: "/dev/nvidia0", Own: true, Type: device.Char, Num: device.Num{Major: 195, Minor: uint32(i)}, Mode: 0o666, Permissions: "rw"})
+	}
+	c, err := lxc.Emit(p, lxc.Options{NodesDir: "/run/rig/nodes", HookPath: "/usr/lib/cdi-hook", HookFile: "/run/hook.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := map[string]uint32{}
+	for _, n := range c.Make {
+		made[n.Path] = n.Num.Minor
+	}
+	for i, at := range like {
+		if minor, there := made["/run/rig/nodes"+at]; !there || minor != uint32(i) {
+			t.Errorf("%s is made as %d, %v", at, minor, there)
+		}
+	}
+	if len(made) != len(like) {
+		t.Errorf("%d nodes for %d paths", len(made), len(like))
+	}
+}

@@ -1,7 +1,11 @@
 package lxd_test
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,5 +142,50 @@ func TestRefusals(t *testing.T) {
 		if len(all) == 0 || all[0].Reason != tc.reason || len(c.Devices)+len(c.Raw) > 0 {
 			t.Errorf("%s: %+v, %v; want reason %s and nothing else", tc.name, c, err, tc.reason)
 		}
+	}
+}
+
+// B50: paths that look alike after their odd characters are gone are two devices;
+// two paths that would be one device in spite of the digest are refused.
+func TestB50NoTwoPathsAreOneDevice(t *testing.T) {
+	node := func(at string, minor uint32) plan.Node {
+		return plan.Node{Path: at, Source: "/dev/nvidia0", Type: device.Char, Num: device.Num{Major: 195, Minor: minor}, Mode: 0o660, Permissions: "rw"}
+	}
+	long := strings.Repeat("x", 200)
+	like := []string{"/dev/dri/card0", "/dev/dri-card0", "/dev/dri.card0", "/dev/dri/-card0", "/dev/dri/.card0", "/dev/a/card0", "/dev/b/card0",
+		"/dev/" + long + "1", "/dev/" + long + "2", "/dev/a-b.c", "/dev/a.b-c", "/dev/a,b", "/dev/a b"}
+	var p plan.Plan
+	for i, at := range like {
+		p.Nodes = append(p.Nodes, node(at, uint32(i)))
+	}
+	c, err := lxd.Emit(p, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := map[string]bool{}
+	for name, d := range c.Devices {
+		if len(name) > 64 {
+			t.Errorf("%q is %d bytes", name, len(name))
+		}
+		paths[d["path"]] = true
+	}
+	if len(paths) != len(like) {
+		t.Errorf("%d devices for %d paths: %v", len(paths), len(like), slices.Sorted(maps.Keys(c.Devices)))
+	}
+	// Two paths of one digest, as its name shows it.
+	seen := map[string]string{}
+	for i := 0; ; i++ {
+		at := fmt.Sprintf("/dev/%d/card0", i)
+		sum := sha256.Sum256([]byte(at))
+		other, taken := seen[string(sum[:4])]
+		if !taken {
+			seen[string(sum[:4])] = at
+			continue
+		}
+		c, err := lxd.Emit(plan.Plan{Nodes: []plan.Node{node(other, 1), node(at, 2)}}, options())
+		if err == nil || !errors.Is(err, lxc.ReasonConflict) || !strings.Contains(err.Error(), at) || !strings.Contains(err.Error(), other) {
+			t.Errorf("%s and %s: %v, %v", other, at, c, err)
+		}
+		break
 	}
 }

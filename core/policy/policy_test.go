@@ -39,7 +39,7 @@ func TestDriver(t *testing.T) {
 // A31 and B51: prefixes are whole components, and what holds a power is not
 // allowed because a part of it is.
 func TestSourceA31B51(t *testing.T) {
-	p := policy.Policy{Sources: []string{"/srv/vendor"}, Writable: []string{"/srv/pipe"}}
+	p := policy.Policy{Sources: []string{"/srv/vendor", "/run/nvidia/driver"}, Writable: []string{"/srv/pipe"}}
 	for _, tc := range []struct {
 		path      string
 		ok, write bool
@@ -60,6 +60,11 @@ func TestSourceA31B51(t *testing.T) {
 		{path: "/var/lib/lxd/unix.socket"},
 		{path: "/srv/vendor/lib", ok: true},
 		{path: "/srv/vendor-evil"},
+		{path: "/run/nvidia/driver", ok: true},
+		{path: "/run/nvidia/driver/usr/lib/libcuda.so.1", ok: true},
+		{path: "/run/nvidia/driver-evil/x"},
+		{path: "/run/nvidia/drive"},
+		{path: "/run/nvidia/driver.sock"},
 		{path: "/srv/pipe", ok: true, write: true},
 	} {
 		_, write, ok := p.Source(tc.path)

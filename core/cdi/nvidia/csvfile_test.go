@@ -10,12 +10,15 @@ import (
 	"gpurig/fakehw/tree"
 )
 
-func TestParseCSV_B43(t *testing.T) {
+type csvText struct {
+	name, in string
+	want     string // lines as number:type:path, then problems as number!fatal
+}
+
+// csvTexts are the cases of TestParseCSV_B43, which the fuzz target begins with.
+func csvTexts() []csvText {
 	long := "lib, /usr/lib/" + strings.Repeat("a", 70<<10)
-	for _, tc := range []struct {
-		name, in string
-		want     string // lines as number:type:path, then problems as number!fatal
-	}{
+	return []csvText{
 		{"a file as NVIDIA ships it", "dev, /dev/nvmap\ndir, /dev/dri/by-path\nsym, /etc/a\n", "1:dev:/dev/nvmap 2:dir:/dev/dri/by-path 3:sym:/etc/a"},
 		{"no newline at the end", "dev, /dev/nvmap", "1:dev:/dev/nvmap"},
 		{"CRLF", "dev, /dev/nvmap\r\nlib,/a\r\n", "1:dev:/dev/nvmap 2:lib:/a"},
@@ -34,7 +37,11 @@ func TestParseCSV_B43(t *testing.T) {
 		{"a relative path", "lib, usr/lib/a\n", "1!true"},
 		{"a line that ends the usual scanner", "dev, /a\n" + long + "\ndev, /b\n", "1:dev:/a 2!true"},
 		{"an empty file", "", ""},
-	} {
+	}
+}
+
+func TestParseCSV_B43(t *testing.T) {
+	for _, tc := range csvTexts() {
 		t.Run(tc.name, func(t *testing.T) {
 			lines, problems := parseCSV([]byte(tc.in))
 			var got []string
@@ -71,6 +78,11 @@ func TestBadCSVLinesAreNamed_B43(t *testing.T) {
 func FuzzParseCSV(f *testing.F) {
 	for _, seed := range []string{"dev, /dev/nvmap\n", "\ufeffdir,/\r\n", "sym,/a,b", ",", "#", "lib, /../x\n\n"} {
 		f.Add(seed)
+	}
+	for _, tc := range csvTexts() {
+		if len(tc.in) < 1<<16 {
+			f.Add(tc.in)
+		}
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		lines, problems := parseCSV([]byte(s))
