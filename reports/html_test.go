@@ -52,6 +52,49 @@ func TestA37PageKeepsEveryTextAText(t *testing.T) {
 	}
 }
 
+// TestA37NamesAreCut: a megabyte that was chosen for a name is 256 bytes in what a
+// person reads, in each format, beside names that stay whole; the JSON, which is for
+// programs and for comparing, has it whole, parses, and has as many cases.
+func TestA37NamesAreCut(t *testing.T) {
+	for _, bad := range []string{strings.Repeat("y", 1<<20), strings.Repeat("\x1b", 1<<12), strings.Repeat("\u202e", 1<<12), strings.Repeat("\xff", 1<<12)} {
+		r := sample()
+		short := "the host has no /dev/nvidia0"
+		for i := range r.Results {
+			for j := range r.Results[i].Findings {
+				f := &r.Results[i].Findings[j]
+				f.What, f.Want, f.Got = bad, bad+"; "+short, short+"; "+bad
+			}
+			if r.Results[i].Reason != "" {
+				r.Results[i].Reason = bad
+			}
+		}
+		for _, ext := range reports.Formats {
+			data, err := reports.Render("r"+ext, r)
+			if err != nil {
+				t.Fatalf("%s: %v", ext, err)
+			}
+			if ext == ".json" {
+				again, err := reports.Parse(data)
+				if err != nil || len(again.Results) != len(r.Results) {
+					t.Errorf("the JSON has %d results of %d, %v", len(again.Results), len(r.Results), err)
+				}
+				continue
+			}
+			if !bytes.Contains(data, []byte(short)) {
+				t.Errorf("%s: a name beside the long one is not there", ext)
+			}
+			for _, run := range []string{strings.Repeat("y", 254), strings.Repeat(`\u001b`, 43), strings.Repeat(`\u202e`, 43), strings.Repeat(`\xff`, 64)} {
+				if bytes.Contains(data, []byte(run)) {
+					t.Errorf("%s: a name is longer than 256 bytes", ext)
+				}
+			}
+		}
+		if s := reports.Summary(r, 0); len(s) > 64<<10 {
+			t.Errorf("the summary has %d bytes", len(s))
+		}
+	}
+}
+
 // deep copies v with every string in it changed, keys of maps too.
 func deep(v reflect.Value, change func(string) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()

@@ -153,26 +153,39 @@ func (f Finding) Line() string {
 	return fmt.Sprintf("%s: %s: want %s, got %s", strings.Join(where, ", "), f.What, f.Want, f.Got)
 }
 
+// A name is cut to mostName bytes, and a text that is made of several to mostText.
+const mostName, mostText = 256, 4096
+
 // clean makes a text that XML, Markdown and terminals can carry: control
-// characters are written as escapes, and it is cut to a length a person reads.
+// characters are written as escapes, and each part of it that may be a name out of
+// a container, which ends with its line or at "; " or ", ", is cut (A37).
 func clean(s string) string {
-	const most = 4096
-	if len(s) > most {
-		s = s[:most-3] + "..."
-	}
 	var b strings.Builder
+	part, prev := 0, rune(0)
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
+		text := s[i : i+n]
 		switch {
 		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
+			text = fmt.Sprintf(`\x%02x`, s[i])
 		case r == '\n' || r == '\t':
-			b.WriteRune(r)
 		case r < 0x20 || r >= 0x7f && r <= 0x9f || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0xfffe || r == 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
+			text = fmt.Sprintf(`\u%04x`, r)
 		}
+		if r == '\n' || r == ' ' && (prev == ';' || prev == ',') {
+			part = -len(text)
+		}
+		switch {
+		case b.Len() > mostText-len("...")-mostName:
+			return b.String() + "..."
+		case part+len(text) <= mostName-len("..."):
+			b.WriteString(text)
+			part += len(text)
+		case part <= mostName:
+			b.WriteString("...")
+			part = mostName + 1
+		}
+		prev = r
 		i += n
 	}
 	return b.String()
