@@ -12,12 +12,13 @@ import (
 type Comparison struct {
 	NewlyFailing []Change `json:"newlyFailing"` // pass or skip or absent before, fail now
 	NewlyBroken  []Change `json:"newlyBroken"`
-	Fixed        []Change `json:"fixed"`        // fail or broken before, pass now
-	NewlySkipped []Change `json:"newlySkipped"` // judged before, skipped now
-	Gone         []Change `json:"gone"`         // in the base only
-	Added        []Change `json:"added"`        // in the new report only, and passing or skipped
-	Changed      []Change `json:"changed"`      // same verdict; Spec, plan or observation differ
-	Environment  []string `json:"environment"`  // "lxc: 5.0.2 -> 6.0.1"
+	Fixed        []Change `json:"fixed"`               // fail or broken before, pass now
+	NewlySkipped []Change `json:"newlySkipped"`        // judged before, skipped now
+	Gone         []Change `json:"gone"`                // in the base only
+	Added        []Change `json:"added"`               // in the new report only, and passing or skipped
+	Differing    []Change `json:"differing,omitempty"` // a manager's own implementation goes another way, and did not
+	Changed      []Change `json:"changed"`             // same verdict; Spec, plan or observation differ
+	Environment  []string `json:"environment"`         // "lxc: 5.0.2 -> 6.0.1"
 }
 
 // A Change is one result that is not as it was.
@@ -53,6 +54,7 @@ func Compare(base, now Report) Comparison {
 		}
 	}
 	c.Environment = environment(base, now)
+	slices.SortFunc(c.Differing, func(a, b Change) int { return cmp.Compare(a.Key, b.Key) })
 	for _, list := range []*[]Change{&c.NewlyFailing, &c.NewlyBroken, &c.Fixed, &c.NewlySkipped, &c.Gone, &c.Added, &c.Changed} {
 		if *list == nil {
 			*list = []Change{} // so that JSON has an empty list, not null
@@ -84,6 +86,11 @@ func (c *Comparison) add(old Result, had bool, r Result) {
 	case r.Verdict == Skip && old.Verdict != Skip:
 		ch.Detail = []string{r.Reason}
 		c.NewlySkipped = append(c.NewlySkipped, ch)
+	case r.Verdict == Differ && old.Verdict != Differ:
+		for _, f := range r.Findings {
+			ch.Detail = append(ch.Detail, f.Line())
+		}
+		c.Differing = append(c.Differing, ch)
 	default:
 		if ch.Detail = stationChanges(old.Stations, r.Stations); len(ch.Detail) > 0 {
 			c.Changed = append(c.Changed, ch)
@@ -173,6 +180,7 @@ func (c Comparison) Text() string {
 	part("gone", c.Gone)
 	part("fixed", c.Fixed)
 	part("added", c.Added)
+	part("newly differing", c.Differing)
 	part("same verdict, but changed on the way", c.Changed)
 	if len(c.Environment) > 0 {
 		fmt.Fprintf(&b, "environment: %d\n", len(c.Environment))

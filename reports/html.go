@@ -78,6 +78,7 @@ func lines(texts []string) []string {
 }
 
 func (p *page) targets(r Report) {
+	p.Differ = r.Totals.Differ > 0
 	byTarget := map[string][]Result{}
 	for _, res := range r.Results {
 		byTarget[res.Target] = append(byTarget[res.Target], res)
@@ -86,7 +87,10 @@ func (p *page) targets(r Report) {
 		t := Count(byTarget[name])
 		row := pageTarget{Name: oneLine(name), All: t.All()}
 		from := 0
-		for _, n := range []pageCount{{Verdict: Pass, Count: t.Pass}, {Verdict: Fail, Count: t.Fail}, {Verdict: Broken, Count: t.Broken}, {Verdict: Skip, Count: t.Skip}} {
+		for _, n := range []pageCount{{Verdict: Pass, Count: t.Pass}, {Verdict: Fail, Count: t.Fail}, {Verdict: Broken, Count: t.Broken}, {Verdict: Skip, Count: t.Skip}, {Verdict: Differ, Count: t.Differ}} {
+			if n.Verdict == Differ && r.Totals.Differ == 0 {
+				continue
+			}
 			n.From = from
 			from += n.Count
 			row.Counts = append(row.Counts, n)
@@ -105,7 +109,7 @@ func (p *page) targets(r Report) {
 func (p *page) since(c Comparison, r Report) {
 	told := map[string]int{} // in full, further down
 	for i, res := range r.Results {
-		if res.Verdict == Fail || res.Verdict == Broken {
+		if res.Verdict == Fail || res.Verdict == Broken || res.Verdict == Differ {
 			told[res.Key()] = i + 1
 		}
 	}
@@ -120,6 +124,7 @@ func (p *page) since(c Comparison, r Report) {
 		{"gone", c.Gone, true},
 		{"fixed", c.Fixed, false},
 		{"added", c.Added, false},
+		{"newly differing", c.Differing, false},
 		{"same verdict, but changed on the way", c.Changed, false},
 	} {
 		sec := pagePart{Title: part.title, Open: part.open}
@@ -148,6 +153,7 @@ func (p *page) since(c Comparison, r Report) {
 
 func (p *page) results(r Report) {
 	fails, brokens := pageCases{ID: "failed", Title: "Failed: the product is wrong"}, pageCases{ID: "broken", Title: "Broken: could not be judged"}
+	differ := pageCases{ID: "differ", Title: differTitle}
 	filters := []pageFilter{{Name: "verdict", Column: 0}, {Name: "area", Column: 1}, {Name: "host", Column: 3}, {Name: "target", Column: 4}}
 	values := []map[string]bool{{}, {}, {}, {}}
 	for i, res := range r.Results {
@@ -157,7 +163,7 @@ func (p *page) results(r Report) {
 			area, name = "", area
 		}
 		row.Area, row.Name = area, name
-		row.Linked = res.Verdict == Fail || res.Verdict == Broken
+		row.Linked = res.Verdict == Fail || res.Verdict == Broken || res.Verdict == Differ
 		p.Results = append(p.Results, row)
 		for k, v := range []string{string(res.Verdict), area, row.Host, row.Target} {
 			if v != "" {
@@ -171,13 +177,16 @@ func (p *page) results(r Report) {
 		if res.Verdict == Broken {
 			list = &brokens
 		}
+		if res.Verdict == Differ {
+			list = &differ
+		}
 		list.Cases = append(list.Cases, caseOf(res, row, len(list.Cases) < openCases))
 	}
 	for k := range filters {
 		filters[k].Values = slices.Sorted(maps.Keys(values[k]))
 	}
 	p.Filters = filters
-	for _, list := range []pageCases{fails, brokens} {
+	for _, list := range []pageCases{fails, brokens, differ} {
 		if len(list.Cases) > 0 {
 			p.Bad = append(p.Bad, list)
 		}

@@ -43,7 +43,7 @@ func Parse(data []byte) (Report, error) {
 	seen := map[string]bool{}
 	for _, res := range r.Results {
 		switch res.Verdict {
-		case Pass, Fail, Broken, Skip:
+		case Pass, Fail, Broken, Skip, Differ:
 		default:
 			return Report{}, fmt.Errorf("%w: %s has verdict %q", ErrNotReport, res.Key(), res.Verdict)
 		}

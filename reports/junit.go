@@ -43,6 +43,7 @@ type (
 		Failure *junitText `xml:"failure,omitempty"`
 		Error   *junitText `xml:"error,omitempty"`
 		Skipped *junitText `xml:"skipped,omitempty"`
+		Out     string     `xml:"system-out,omitempty"`
 	}
 	junitText struct {
 		Message string `xml:"message,attr"`
@@ -122,6 +123,8 @@ func junitOf(r Result) junitCase {
 		c.Failure = &junitText{Message: clean(first.Line()), Type: first.Station, Text: clean(findingsText(r))}
 	case Broken:
 		c.Error = &junitText{Message: clean(r.Reason), Type: "broken"}
+	case Differ: // no failure of the product: a passed case that says so
+		c.Out = clean(differTitle + "\n" + findingsText(r))
 	case Skip:
 		c.Skipped = &junitText{Message: clean(r.Reason)}
 	}

@@ -15,14 +15,22 @@ const maxListed = 50
 func Markdown(r Report) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# gpurig: %s\n\n", headline(r))
-	fmt.Fprintf(&b, "| target | pass | fail | broken | skip |\n|---|---:|---:|---:|---:|\n")
+	more, rule := "", ""
+	if r.Totals.Differ > 0 {
+		more, rule = " differ |", "---:|"
+	}
+	fmt.Fprintf(&b, "| target | pass | fail | broken | skip |%s\n|---|---:|---:|---:|---:|%s\n", more, rule)
 	byTarget := map[string][]Result{}
 	for _, res := range r.Results {
 		byTarget[res.Target] = append(byTarget[res.Target], res)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
 		t := Count(byTarget[name])
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |\n", cell(name), t.Pass, t.Fail, t.Broken, t.Skip)
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d |", cell(name), t.Pass, t.Fail, t.Broken, t.Skip)
+		if more != "" {
+			fmt.Fprintf(&b, " %d |", t.Differ)
+		}
+		fmt.Fprintln(&b)
 	}
 	fmt.Fprintf(&b, "\n%s\n", cell(machineLine(r)))
 	for i, p := range Across(r.Results) {
@@ -34,24 +42,38 @@ func Markdown(r Report) []byte {
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s.\n", cell(n))
 	}
-	list(&b, "Failed: the product is wrong", pick(r, Fail), func(res Result) string {
-		var lines []string
-		for _, f := range res.Findings {
-			lines = append(lines, "  - "+cell(f.Line()))
-			if f.Next != "" {
-				lines = append(lines, "    - next: "+cell(f.Next))
-			}
-		}
-		return strings.Join(lines, "\n")
-	})
+	list(&b, "Failed: the product is wrong", pick(r, Fail), findingLines)
 	list(&b, "Broken: could not be judged", pick(r, Broken), func(res Result) string { return "  - " + cell(res.Reason) })
+	list(&b, differTitle, pick(r, Differ), findingLines)
 	skips(&b, pick(r, Skip))
 	return []byte(b.String())
 }
 
-func headline(r Report) string {
-	t := r.Totals
+// differTitle heads what is a finding about a manager, and no failure.
+const differTitle = "Differ: the manager's own implementation does it another way"
+
+func findingLines(res Result) string {
+	var lines []string
+	for _, f := range res.Findings {
+		lines = append(lines, "  - "+cell(f.Line()))
+		if f.Next != "" {
+			lines = append(lines, "    - next: "+cell(f.Next))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// words counts verdicts; what differs is only told where something does.
+func (t Totals) words() string {
 	s := fmt.Sprintf("%d passed, %d failed, %d broken, %d skipped", t.Pass, t.Fail, t.Broken, t.Skip)
+	if t.Differ > 0 {
+		s += fmt.Sprintf(", %d differ", t.Differ)
+	}
+	return s
+}
+
+func headline(r Report) string {
+	s := r.Totals.words()
 	if r.Shard != "" {
 		s += ", shard " + r.Shard
 	}

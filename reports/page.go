@@ -14,6 +14,7 @@ type (
 		Notes              []string
 		Targets            []pageTarget
 		Pairs              []pagePair
+		Differ             bool // some result does: there is a column for it
 		Regression         bool
 		Since              []pagePart
 		Bad                []pageCases
@@ -74,7 +75,7 @@ type (
 		Verdict                  Verdict
 		Area, Name, Host, Target string
 		Took                     string // milliseconds
-		Linked                   bool   // it is among the failed and broken ones
+		Linked                   bool   // it is told in full
 	}
 	pageFact struct{ Name, Value string }
 )

@@ -37,17 +37,20 @@ type Totals struct {
 	Fail   int `json:"fail"`
 	Broken int `json:"broken"`
 	Skip   int `json:"skip"`
+	Differ int `json:"differ,omitempty"`
 }
 
-// A Verdict is one of four. Broken is never folded into fail.
+// A Verdict is one of five. Broken is never folded into fail.
 type Verdict string
 
-// The four verdicts.
+// The verdicts. Differ is for targets whose manager passes GPUs by itself: its
+// implementation is under test there, not ours.
 const (
 	Pass   Verdict = "pass"
 	Fail   Verdict = "fail"   // the product is wrong
 	Broken Verdict = "broken" // we could not judge
 	Skip   Verdict = "skip"   // this machine cannot, and why
+	Differ Verdict = "differ" // the manager's own implementation does it another way
 )
 
 // A Result is one scenario, in one variant of its matrix, on one target.
@@ -75,8 +78,8 @@ type Agreement struct {
 	Agree   int    `json:"agree"`
 }
 
-// A Finding is one thing that is not as expected. A failed result has at least
-// one; a passed one has none.
+// A Finding is one thing that is not as expected. A result that failed or differs
+// has at least one; a passed one has none.
 type Finding struct {
 	Station   string `json:"station"` // first station of the path that differs: "spec", "plan", "configuration", "mounts", "inside", "across"
 	Container string `json:"container,omitempty"`

@@ -35,13 +35,15 @@ func Count(results []Result) Totals {
 			t.Broken++
 		case Skip:
 			t.Skip++
+		case Differ:
+			t.Differ++
 		}
 	}
 	return t
 }
 
 // All is the number of results.
-func (t Totals) All() int { return t.Pass + t.Fail + t.Broken + t.Skip }
+func (t Totals) All() int { return t.Pass + t.Fail + t.Broken + t.Skip + t.Differ }
 
 // Sort puts results in the order of a report: by scenario, variant, target.
 func Sort(results []Result) {

@@ -12,11 +12,11 @@ import (
 // and why, what is broken, skips by reason, the totals last.
 func Summary(r Report, took time.Duration) string {
 	var b strings.Builder
-	for _, res := range pick(r, Fail) {
-		fmt.Fprintf(&b, "\nFAIL %s, host %s\n  %s\n", res.Key(), res.Host, oneLine(res.Title))
-		for _, f := range res.Findings {
+	for _, res := range append(pick(r, Differ), pick(r, Fail)...) {
+		fmt.Fprintf(&b, "\n%s %s, host %s\n  %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host, oneLine(res.Title))
+		for i, f := range res.Findings {
 			fmt.Fprintf(&b, "  %s\n", oneLine(f.Line()))
-			if f.Next != "" {
+			if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
 				fmt.Fprintf(&b, "    next: %s\n", oneLine(f.Next))
 			}
 		}
@@ -42,8 +42,7 @@ func Summary(r Report, took time.Duration) string {
 		byTarget[res.Target] = append(byTarget[res.Target], res)
 	}
 	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
-		t := Count(byTarget[name])
-		fmt.Fprintf(&b, "%-5s %d passed, %d failed, %d broken, %d skipped\n", name, t.Pass, t.Fail, t.Broken, t.Skip)
+		fmt.Fprintf(&b, "%-5s %s\n", name, Count(byTarget[name]).words())
 	}
 	for _, p := range Across(r.Results) {
 		fmt.Fprintln(&b, oneLine(p.String()))

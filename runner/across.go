@@ -20,11 +20,15 @@ func compare(a, b *played) {
 	}
 	before := len(b.result.Findings)
 	entered := 0
+	next := "One of the targets is not like a real container: gpurig explain --target prints the path of each."
+	if b.native {
+		next = verdict.NextNative
+	}
 	add := func(l look, what, want, got string) {
 		b.result.Findings = append(b.result.Findings, reports.Finding{
 			Station: string(verdict.Across), Container: l.container, Step: l.step, What: what,
 			Want: want + " on " + a.result.Target, Got: got + " on " + b.result.Target,
-			Next: "One of the targets is not like a real container: gpurig explain --target prints the path of each.",
+			Next: next,
 		})
 	}
 	for i := range min(len(a.looks), len(b.looks)) {
@@ -50,7 +54,7 @@ func compare(a, b *played) {
 	differ := len(b.result.Findings) - before
 	b.result.Across = append(b.result.Across, reports.Agreement{With: a.result.Target, Entries: entered, Agree: entered - differ})
 	if differ > 0 {
-		b.result.Verdict = reports.Fail
+		b.result.Verdict = b.differing()
 	}
 }
 

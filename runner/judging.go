@@ -75,6 +75,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		NoLines:  target.Family(s.target) != "lxc" && target.Family(s.target) != "",
 		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan,
 	}
+	_, ev.Native = c.real.(target.Native)
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()
 		ev.Real = s.park.real(c.spec.Image)
@@ -84,6 +85,9 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		if c.err == nil {
 			ev.Plan = c.got.plan
 		}
+	}
+	if ev.Native {
+		ev.Plan = nil
 	}
 	return ev
 }

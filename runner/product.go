@@ -267,6 +267,9 @@ func (w walked) without(device string) walked {
 	left := w
 	left.owns = maps.Clone(w.owns)
 	delete(left.owns, device)
+	if w.plan == nil { // refused, and the manager passes GPUs itself
+		return left
+	}
 	p := *w.plan
 	for _, name := range w.owns[device] {
 		kept := false

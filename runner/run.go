@@ -101,10 +101,8 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 		if ctx.Err() != nil {
 			return out
 		}
-		for _, earlier := range ran {
-			if earlier.family == p.family {
-				compare(&earlier, &p)
-			}
+		for _, earlier := range partners(ran, &p) {
+			compare(earlier, &p)
 		}
 		ran = append(ran, p)
 		out = append(out, p.result)
@@ -124,6 +122,8 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 // A played is one variant that ran on one target.
 type played struct {
 	family string
+	native bool // the manager passed the devices itself
+	agrees bool // and is to do as the plan has it
 	result reports.Result
 	looks  []look
 	trace  *Trace
@@ -134,7 +134,7 @@ var errTimeout = errors.New("took too long")
 
 func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target) played {
 	began := time.Now()
-	p := played{family: target.Family(t), trace: &Trace{Variant: *v, Target: t.Name()}}
+	p := played{family: target.Family(t), native: isNative(t), agrees: v.Native == scenarios.NativeAgrees, trace: &Trace{Variant: *v, Target: t.Name()}}
 	p.result = reports.Result{
 		Scenario: v.Name, Title: v.Title, Variant: withFaults(v.Map(), r.opts.Faults), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
 	}
@@ -144,6 +144,8 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	} else if why := r.unfit(v); why != "" {
 		err = &skipError{why}
 	} else if why := beyond(p.family, v); why != "" {
+		err = &skipError{why}
+	} else if why := beyondNative(v); p.native && why != "" {
 		err = &skipError{why}
 	} else {
 		limit := r.opts.timeout()
@@ -163,7 +165,7 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 			p.result.Stations = s.marks.stations(s.machine.sum())
 		}
 	}
-	settle(&p.result, err)
+	settle(&p.result, err, p.differing())
 	p.result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	return p
 }
@@ -193,7 +195,7 @@ func withFaults(choices map[string]string, faults fault.List) map[string]string 
 
 // settle gives a result its verdict. Findings of a scenario that could not be
 // judged to its end do not make it fail: broken is never folded into fail.
-func settle(r *reports.Result, err error) {
+func settle(r *reports.Result, err error, differing reports.Verdict) {
 	skip, isSkip := errors.AsType[*skipError](err)
 	needs, isNeeds := errors.AsType[*specgen.NeedsSpecError](err)
 	switch {
@@ -204,7 +206,7 @@ func settle(r *reports.Result, err error) {
 	case err != nil:
 		r.Verdict, r.Reason = reports.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
 	case len(r.Findings) > 0:
-		r.Verdict = reports.Fail
+		r.Verdict = differing
 	default:
 		r.Verdict = reports.Pass
 	}

@@ -90,12 +90,13 @@ func (s *session) unplug(ctx context.Context, c *container, name string) error {
 		return fmt.Errorf("%s has no device %s", c.name, name)
 	}
 	s.unjudged(c)
-	if err := s.hand(ctx, c, c.got.without(name), target.Container.Unplug); err != nil {
+	devices := maps.Clone(c.devices)
+	delete(devices, name)
+	if err := s.hand(ctx, c, c.got.without(name), devices, target.Container.Unplug); err != nil {
 		return err
 	}
 	if c.err == nil {
-		c.devices = maps.Clone(c.devices)
-		delete(c.devices, name)
+		c.devices = devices
 	}
 	return nil
 }
@@ -110,22 +111,31 @@ func (s *session) carryOut(ctx context.Context, c *container, devices map[string
 	if err != nil {
 		return err
 	}
-	return s.hand(ctx, c, got, how)
+	return s.hand(ctx, c, got, devices, how)
 }
 
-// hand gives the target what the product made, or keeps its refusal.
-func (s *session) hand(ctx context.Context, c *container, got walked, how carry) error {
+// hand gives the target what the product made, or keeps its refusal. A manager that
+// passes GPUs itself is given the devices, whatever the product makes of them.
+func (s *session) hand(ctx context.Context, c *container, got walked, devices map[string]scenarios.Device, how carry) error {
 	if got.err == nil && c.real == nil {
 		return fmt.Errorf("%s is a virtual machine, and its devices were not refused", c.name)
 	}
 	before, ran := c.got, c.running()
+	p := plan.Plan{}
+	native, ok := c.real.(target.Native)
+	if ok {
+		ask(native, devices)
+		got.err, got.warnings = nil, nil
+	} else if got.err == nil {
+		p = *got.plan
+	}
 	c.got, c.err, c.at = got, got.err, got.at
 	if got.err == nil {
 		h, err := s.host()
 		if err != nil {
 			return err
 		}
-		if err := how(c.real, ctx, h, *got.plan); err != nil {
+		if err := how(c.real, ctx, h, p); err != nil {
 			if errors.Is(err, target.ErrBroken) || ctx.Err() != nil {
 				return err
 			}

@@ -23,9 +23,12 @@ const (
 	maxText       = 64 << 10
 )
 
+// NativeAgrees, as Scenario.Native, makes a difference a failure.
+const NativeAgrees = "agrees"
+
 // The closed lists of words.
 var (
-	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "incus", "docker", "docker-cdi", "sim-docker", "sim-oci", "oci", "vfio"}
+	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "lxd-native", "incus", "docker", "docker-cdi", "sim-docker", "sim-oci", "oci", "vfio"}
 	CgroupList = []string{"v1", "v2"}
 	IDMapList  = []string{"none", "default"}
 	openList   = []string{"allowed", "denied", "no-mode", "nodev"}
@@ -55,6 +58,7 @@ func check(d *decoder, s *Scenario, opts Options) {
 		c.at(root.at("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
 	}
 	c.oneOf(s.Targets, Targets, root.at("targets"))
+	c.oneOf(list(s.Native), []string{NativeAgrees}, root.at("native"))
 	c.matrix(root.at("matrix"))
 	c.files(s.Specs, root.at("specs"))
 	c.policy(s.Policy, root.at("policy"))

@@ -25,6 +25,7 @@ type Scenario struct {
 	Bug        string               `yaml:"bug,omitempty" json:"bug,omitempty"`         // the reported bug that it keeps fixed: "usrmerge-self-link"
 	Twin       string               `yaml:"twin,omitempty" json:"twin,omitempty"`       // the scenario that this one is the negative twin of
 	Targets    []string             `yaml:"targets,omitempty" json:"targets,omitempty"` // where it can run; empty: everywhere
+	Native     string               `yaml:"native,omitempty" json:"native,omitempty"`   // "agrees": where the manager passes GPUs itself, it must do as the plan has it
 	Matrix     Matrix               `yaml:"matrix,omitempty" json:"matrix,omitzero"`
 	Containers map[string]Container `yaml:"containers" json:"containers"`
 	Steps      []Step               `yaml:"steps,omitempty" json:"steps,omitempty"`   // none: start every container, by name

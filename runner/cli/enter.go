@@ -11,12 +11,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"gpurig/core/host"
-	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
-	"gpurig/fakehw/tree"
 	"gpurig/fakehw/userspace"
-	"gpurig/runner/specgen"
 )
 
 func newHostEnter(s Streams) *cobra.Command {
@@ -74,29 +70,11 @@ func cutFaults(args []string) (faults, command []string, err error) {
 	return faults, nil, nil
 }
 
-// liveHost makes a host that changes of what a name stands for.
-func liveHost(h fakeHost) (*live.Host, error) {
-	return live.New(h.request.Model, live.Options{Faults: h.request.Faults, Build: func(m host.Model) (*tree.Tree, error) {
-		r := h.request
-		r.Model, r.Faults = m, nil // they are the live host's affair
-		return buildTree(r)
-	}})
-}
-
-// buildTree makes a tree that nobody else has.
-func buildTree(r specgen.Request) (*tree.Tree, error) {
-	t, err := r.Tree()
-	if err != nil || r.Recording == "" {
-		return t, err
-	}
-	return t.Clone(), nil
-}
-
 func enterHost(ctx context.Context, s Streams, h fakeHost, options fakemachine.Options) error {
 	if c := options.Command; len(c) > 0 && c[0] == "--" {
 		options.Command = c[1:]
 	}
-	l, err := liveHost(h)
+	l, err := h.request.Live()
 	if err != nil {
 		return broken(err)
 	}

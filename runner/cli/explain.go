@@ -17,6 +17,7 @@ import (
 	"gpurig/fakehw/fault"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
+	"gpurig/runner/target/lxd"
 	"gpurig/scenarios"
 )
 
@@ -108,7 +109,7 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 	if f.target == "auto" {
 		return errors.New(`--target "auto": name one target`)
 	}
-	targets, err := openTargets([]string{f.target}, "", func(string) {})
+	targets, err := openTargets([]string{f.target}, lxd.Options{}, func(string) {})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func mountHost(ctx context.Context, s Streams, h fakeHost, dir string, command [
 	if made {
 		defer os.Remove(dir)
 	}
-	l, err := liveHost(h)
+	l, err := h.request.Live()
 	if err != nil {
 		return broken(err)
 	}

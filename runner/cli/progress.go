@@ -34,6 +34,8 @@ func (p *progress) result(r reports.Result) {
 		p.done.Broken++
 	case reports.Skip:
 		p.done.Skip++
+	case reports.Differ:
+		p.done.Differ++
 	}
 	if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
 		p.clear()

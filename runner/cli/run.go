@@ -29,8 +29,7 @@ type runFlags struct {
 	faults  []string
 
 	hardware, reconfigure bool
-	// lxdSocket is that of the daemon for targets lxd and incus.
-	lxdSocket string
+	lxd                   lxd.Options // of targets lxd, lxd-native and incus
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -62,7 +61,8 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	f.flags(cmd)
 	fl := cmd.Flags()
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
-	fl.StringVar(&f.lxdSocket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
+	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` that our own daemon of LXD is, to try another version (default $"+lxd.DaemonEnv+", else lxd)")
+	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
 	addFaults(cmd, &f.faults)
@@ -116,7 +116,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	for _, n := range notes {
 		fmt.Fprintf(s.Err, "note: %s\n", n)
 	}
-	targets, err := openTargets(f.targets, f.lxdSocket, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	targets, err := openTargets(f.targets, f.lxd, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func codeOf(r reports.Report) error {
 		return &exit{code: ExitFailed}
 	case t.Broken > 0:
 		return &exit{code: ExitBroken}
-	case t.Pass == 0 && t.Skip > 0:
+	case t.Pass+t.Differ == 0 && t.Skip > 0:
 		return broken(errors.New("every scenario was skipped: nothing was judged"))
 	case t.All() == 0:
 		return &exit{code: ExitUsage, err: errors.New("this shard has no scenario")}

@@ -126,25 +126,27 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 }
 
 // A targetMaker opens one target; the error is why it cannot be had here.
-type targetMaker func(lxdSocket string) (target.Target, error)
+type targetMaker func(o lxd.Options) (target.Target, error)
 
 // targetMakers are the targets by name, in the order of reports.
 var targetMakers = []struct {
 	name string
 	make targetMaker
 }{
-	{"sim", func(string) (target.Target, error) { return sim.New(nil) }},
-	{"lxc", func(string) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
-	{"sim-lxd", func(string) (target.Target, error) { return sim.NewLXD(nil) }},
-	{"lxd", func(socket string) (target.Target, error) { return lxd.Open(lxd.Options{Socket: socket}) }},
-	{"incus", func(socket string) (target.Target, error) {
-		return lxd.Open(lxd.Options{Flavour: lxdapi.Incus, Socket: socket})
+	{"sim", func(lxd.Options) (target.Target, error) { return sim.New(nil) }},
+	{"lxc", func(lxd.Options) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
+	{"sim-lxd", func(lxd.Options) (target.Target, error) { return sim.NewLXD(nil) }},
+	{"lxd", func(o lxd.Options) (target.Target, error) { return lxd.Open(o) }},
+	{"lxd-native", func(o lxd.Options) (target.Target, error) { return lxd.OpenNative(o) }},
+	{"incus", func(o lxd.Options) (target.Target, error) {
+		o.Flavour, o.Daemon = lxdapi.Incus, "" // it names one of LXD
+		return lxd.Open(o)
 	}},
-	{"sim-oci", func(string) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
-	{"oci", func(string) (target.Target, error) { return oci.Open(oci.Options{}) }},
-	{"sim-docker", func(string) (target.Target, error) { return sim.NewDocker(nil) }},
-	{"docker", func(string) (target.Target, error) { return openDocker(false) }},
-	{"docker-cdi", func(string) (target.Target, error) { return openDocker(true) }},
+	{"sim-oci", func(lxd.Options) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
+	{"oci", func(lxd.Options) (target.Target, error) { return oci.Open(oci.Options{}) }},
+	{"sim-docker", func(lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
+	{"docker", func(lxd.Options) (target.Target, error) { return openDocker(false) }},
+	{"docker-cdi", func(lxd.Options) (target.Target, error) { return openDocker(true) }},
 }
 
 func targetNames() []string {
@@ -157,11 +159,11 @@ func targetNames() []string {
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
 // a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "incus", "sim-docker", "docker", "docker-cdi"}
+var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "sim-docker", "docker", "docker-cdi"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.
-func openTargets(names []string, lxdSocket string, note func(string)) ([]target.Target, error) {
+func openTargets(names []string, o lxd.Options, note func(string)) ([]target.Target, error) {
 	var out []target.Target
 	auto := slices.Contains(names, "auto")
 	for _, n := range names {
@@ -173,7 +175,7 @@ func openTargets(names []string, lxdSocket string, note func(string)) ([]target.
 		if !slices.Contains(names, m.name) && (!auto || slices.Contains(byName, m.name)) {
 			continue
 		}
-		t, err := m.make(lxdSocket)
+		t, err := m.make(o)
 		if err != nil {
 			var cannot *target.CannotError
 			if auto && errors.As(err, &cannot) {

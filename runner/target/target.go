@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"gpurig/core/host"
 	"gpurig/core/plan"
@@ -73,6 +74,15 @@ type Container interface {
 	Remove(ctx context.Context) error
 }
 
+// A Native is a Container whose manager is given the devices themselves, and looks
+// at the host on its own: that manager's implementation is under test.
+type Native interface {
+	Container
+	// Ask says what the next Start, Plug or Unplug is about, all devices of the
+	// container by name, each with its options. Plans are not looked at.
+	Ask(devices map[string]map[string]string)
+}
+
 // A Host is the machine that plans are carried out on.
 type Host struct {
 	Root host.Root
@@ -83,7 +93,14 @@ type Host struct {
 	// the file of this machine whose content it then has. Nil: nothing need work. Who
 	// simulates does not ask.
 	Works func(ctx context.Context) (map[string]string, error)
+	// Enter runs programs where the host is the machine that they see. Nil: it is the
+	// machine at hand, or only simulated.
+	Enter Enter
 }
+
+// Enter runs a program to its end with these standard streams. The error says that
+// it could not be run, or how it failed.
+type Enter func(ctx context.Context, command []string, in, out, errs *os.File) error
 
 // A CannotError says why a target cannot do what a scenario asks for here.
 type CannotError struct {

@@ -49,6 +49,7 @@ type Evidence struct {
 	Edits         []cdi.Edits          // that the request was resolved to
 	Plan          *plan.Plan           // nil: none was made
 	Configuration string               // what the target was given, as text
+	Native        bool                 // the manager passed the devices itself: what is expected of Spec, plan and words of the product does not apply
 	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
@@ -69,11 +70,18 @@ func (ev *Evidence) real(p string) string {
 
 // finding makes a Finding of this evidence.
 func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding {
-	return reports.Finding{
+	f := reports.Finding{
 		Station: string(at), Container: ev.Container, Step: ev.Step,
 		What: what, Want: want, Got: got, Next: next[at],
 	}
+	if ev.Native {
+		f.Next = NextNative
+	}
+	return f
 }
+
+// NextNative says what to look at where a manager passed the devices itself.
+const NextNative = "The manager's own implementation did this: its gpu device and its words are in gpurig explain --target lxd-native, the plan in --target lxd."
 
 // next says what to look at after the first difference.
 var next = map[Station]string{

@@ -24,9 +24,11 @@ func Judge(want scenarios.Expect, ev Evidence) []reports.Finding {
 	if !j.refusal() {
 		return j.found
 	}
-	j.said()
-	j.offered()
-	j.planned()
+	if !ev.Native {
+		j.said()
+		j.offered()
+		j.planned()
+	}
 	j.state()
 	if j.looksInside() {
 		j.inside()

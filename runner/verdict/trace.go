@@ -134,6 +134,8 @@ func (ev *Evidence) mounted(p string) bool {
 // the way is not there.
 func (ev *Evidence) missing(p string, inSpec, inPlan bool) Station {
 	switch {
+	case ev.Native:
+		return Inside
 	case !inSpec && !inPlan:
 		return Spec
 	case !inPlan:
@@ -150,6 +152,8 @@ func (ev *Evidence) missing(p string, inSpec, inPlan bool) Station {
 // appears.
 func (ev *Evidence) unwanted(inSpec, inPlan bool) Station {
 	switch {
+	case ev.Native:
+		return Inside
 	case inSpec:
 		return Spec
 	case inPlan:

@@ -39,6 +39,8 @@ type Container struct {
 	line  *world.Line // nil: not running
 	now   emission    // what it was last given
 	hooks bool        // a hook file was written
+
+	own map[string]lxdapi.Device // what the daemon passes by itself, in place of any plan; nil: nothing
 }
 
 var _ target.Container = (*Container)(nil)

@@ -49,11 +49,11 @@ func (o Options) socket(getenv func(string) string) (path string, asked bool) {
 // found, and does not answer, is as none.
 func (l *LXD) open(ctx context.Context, cgroup string, p programs) (*server, error) {
 	if p.socket == "" {
-		return startServer(ctx, l.opts.Flavour, cgroup, p)
+		return startServer(ctx, l.opts.Flavour, cgroup, p, nil)
 	}
 	s, err := l.join(ctx, cgroup, p)
 	if errors.Is(err, lxdapi.ErrConnection) && !p.asked && p.daemon != "" {
-		return startServer(ctx, l.opts.Flavour, cgroup, p)
+		return startServer(ctx, l.opts.Flavour, cgroup, p, nil)
 	}
 	return s, err
 }

@@ -38,9 +38,9 @@ type server struct {
 }
 
 // startServer starts a daemon and makes its pool. What was made is removed when
-// it fails.
-func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p programs) (_ *server, err error) {
-	w, err := world.Open(cgroup, runtimeDir, p.Programs)
+// it fails. enter is target.Host's; nil: the daemon runs on the machine at hand.
+func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p programs, enter target.Enter) (_ *server, err error) {
+	w, err := world.OpenOn(enter, cgroup, runtimeDir, p.Programs)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +35,9 @@ type emission struct {
 // emit writes a plan for LXD. The error is a refusal of package core/lxd, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emission, error) {
+	if c.own != nil {
+		return emission{devices: c.own, text: deviceText(c.own)}, nil
+	}
 	prefix, err := c.server.Host(ctx, h, p)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
@@ -180,4 +185,17 @@ func parent(pid int) (int, error) {
 		return 0, fmt.Errorf("the parent of the container's first process is %q, not liblxc's monitor", cmdline)
 	}
 	return ppid, nil
+}
+
+// deviceText is devices as "lxc config edit" shows them.
+func deviceText(devices map[string]lxdapi.Device) string {
+	var b strings.Builder
+	b.WriteString("devices:\n")
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		fmt.Fprintf(&b, "  %s:\n", name)
+		for _, k := range slices.Sorted(maps.Keys(devices[name])) {
+			fmt.Fprintf(&b, "    %s: %q\n", k, devices[name][k])
+		}
+	}
+	return b.String()
 }

@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,9 @@ type Options struct {
 	// Socket is that of a daemon to use, which others use too; Private: none but our
 	// own is used. Empty: one that is found running, else our own.
 	Socket string
+	// Daemon is the program that our own daemon is, so that another version can be put
+	// to the test; empty: DaemonEnv, else the one on the path.
+	Daemon string
 	Images *image.Set // nil: made from this machine
 	Probe  string     // gpurig-probe; empty: beside our own program
 	Hook   string     // cdi-hook; empty: beside our own program
@@ -29,6 +33,9 @@ type Options struct {
 	// (security.nesting), with the machine's programs, read-only, below Machine.
 	Nesting bool
 }
+
+// DaemonEnv is an environment variable that names LXD's daemon, as Options.Daemon.
+const DaemonEnv = "GPURIG_LXD_DAEMON"
 
 // Machine is where a container that may nest has the machine's /usr.
 const Machine = "/machine"
@@ -55,6 +62,9 @@ func New(opts Options) *LXD {
 	}
 	if opts.Flavour == "" {
 		opts.Flavour = lxdapi.LXD
+	}
+	if opts.Daemon == "" && opts.Flavour == lxdapi.LXD {
+		opts.Daemon = os.Getenv(DaemonEnv)
 	}
 	return &LXD{opts: opts, servers: map[string]*server{}, cannot: map[string]*target.CannotError{}}
 }
@@ -90,8 +100,8 @@ func (l *LXD) able() (programs, *target.CannotError) {
 	f := l.opts.Flavour
 	tools := []world.Tool{{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare}}
 	if p.socket, p.asked = l.opts.socket(os.Getenv); p.socket == "" {
-		tools = append(tools, world.Tool{Name: f.Daemon(), Hint: f.Hint(), Path: &p.daemon})
-	} else if at, err := exec.LookPath(f.Daemon()); err == nil && !p.asked {
+		tools = append(tools, world.Tool{Name: cmp.Or(l.opts.Daemon, f.Daemon()), Hint: f.Hint(), Path: &p.daemon})
+	} else if at, err := exec.LookPath(cmp.Or(l.opts.Daemon, f.Daemon())); err == nil && !p.asked {
 		p.daemon = at // should nobody answer
 	}
 	p.Programs, cerr = world.Find(l.Name(), l.opts.Probe, l.opts.Hook, tools...)

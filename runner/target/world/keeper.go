@@ -1,7 +1,6 @@
 package world
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -12,12 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/runner/smoke"
-	"gpurig/runner/target/agent"
+	"gpurig/runner/target"
 )
 
 // Where our programs are below the scratch directory.
@@ -38,19 +36,20 @@ var scratchDirs = []string{"/mnt", "/media", "/srv"}
 // A keeper is a helper process that holds a mount namespace, or somebody else's
 // process whose namespace we use as it is.
 type keeper struct {
-	cmd     *exec.Cmd // nil: somebody else's
-	stdin   io.Closer // closing it ends the process
-	pid     int       // whose namespace it is
-	scratch string    // inside
-	joined  string    // outside, of somebody else's; empty: it is seen through pid
+	stdin   io.Closer    // closing it ends the process; nil: it is somebody else's
+	wait    func() error // for its end
+	pid     int          // whose namespace it is
+	scratch string       // inside
+	joined  string       // outside, of somebody else's; empty: it is seen through pid
 	prefix  string
 	runtime string // a folder of the machine that gets a tmpfs too
 	madeRun bool   // it was made for us
 	nsenter string // program of util-linux
 }
 
-// startKeeper starts the helper and copies the programs into the namespace.
-func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err error) {
+// startKeeper starts the helper and copies the programs into the namespace. enter
+// runs it on a fake machine; nil: on this one.
+func startKeeper(cgroup, prefix, runtime string, p Programs, enter target.Enter) (_ *keeper, err error) {
 	k := &keeper{prefix: prefix, runtime: runtime, nsenter: p.Nsenter}
 	defer func() {
 		if err != nil {
@@ -73,7 +72,7 @@ func startKeeper(cgroup, prefix, runtime string, p Programs) (_ *keeper, err err
 			return nil, err
 		}
 	}
-	if err := k.run(p.Probe, cgroup); err != nil {
+	if err := k.run(p.Probe, cgroup, enter); err != nil {
 		return nil, err
 	}
 	if err := sweepCgroups(k.CgroupRoot()); err != nil {
@@ -99,37 +98,6 @@ func (k *keeper) copyPrograms(p Programs) error {
 			return err
 		}
 	}
-	return nil
-}
-
-// run starts the process and waits until its namespace is set up.
-func (k *keeper) run(probe, cgroup string) error {
-	// Not bound to a context: close ends it, or our own end does.
-	k.cmd = exec.Command(probe, "keep", cgroup, k.scratch, k.runtime)
-	k.cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-	var stderr bytes.Buffer
-	k.cmd.Stderr = &stderr
-	in, err := k.cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	k.stdin = in
-	out, err := k.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := k.cmd.Start(); err != nil {
-		k.cmd = nil
-		return fmt.Errorf("start the helper process: %w", err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil || line != agent.Ready {
-		in.Close()
-		werr := k.cmd.Wait()
-		k.cmd = nil
-		return fmt.Errorf("mount namespace with cgroup %s: %s (%v)", cgroup, strings.TrimSpace(stderr.String()), werr)
-	}
-	k.pid = k.cmd.Process.Pid
 	return nil
 }
 
@@ -205,13 +173,13 @@ func (k *keeper) RemoveCgroups(pattern string) error {
 // close ends the process; the namespace and what is mounted in it go with it.
 func (k *keeper) close() error {
 	var errs []error
-	if k.cmd != nil {
+	if k.stdin != nil {
 		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix))
 		k.stdin.Close()
-		if err := k.cmd.Wait(); err != nil {
+		if err := k.wait(); err != nil {
 			errs = append(errs, fmt.Errorf("helper process: %w", err))
 		}
-		k.cmd = nil
+		k.stdin = nil
 	}
 	if k.joined != "" {
 		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix), os.RemoveAll(k.joined))

@@ -46,8 +46,12 @@ var worlds atomic.Int64 // of this process, so that cgroup names differ
 // "v2". runtime is a folder of the machine that gets a tmpfs there, for state
 // that the programs keep at a path of their own; it is made where it is missing.
 // Empty: there is none.
-func Open(cgroup, runtime string, p Programs) (*World, error) {
-	k, err := startKeeper(cgroup, newPrefix(), runtime, p)
+func Open(cgroup, runtime string, p Programs) (*World, error) { return OpenOn(nil, cgroup, runtime, p) }
+
+// OpenOn is Open on a fake machine: programs find its devices, and the driver's
+// files. enter is target.Host's.
+func OpenOn(enter target.Enter, cgroup, runtime string, p Programs) (*World, error) {
+	k, err := startKeeper(cgroup, newPrefix(), runtime, p, enter)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,392 @@
+package lxd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+
+	"gpurig/core/plan"
+	"gpurig/runner/image"
+	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+)
+
+// NativeSuffix ends the name of a target whose manager passes GPUs itself.
+const NativeSuffix = "-native"
+
+// idleDaemons is how many daemons are kept that have no container: one takes a
+// second to start, and 100 MB of memory.
+const idleDaemons = 3
+
+// A Native is the target in which LXD's own gpu device passes the GPU: the daemon
+// runs on the fake machine, looks at it, and no plan is carried out. There is a
+// machine and a daemon for each state of a host. It is safe for use by several
+// goroutines; each of its containers belongs to one at a time.
+type Native struct {
+	opts Options
+
+	mu      sync.Mutex
+	servers map[nativeKey]*nativeServer
+	clock   int             // counts uses
+	seen    map[string]bool // versions of the daemons
+}
+
+type nativeKey struct{ host, cgroup string }
+
+// A nativeServer is the daemon on one machine.
+type nativeServer struct {
+	open func() (*server, error) // once
+	used int                     // by containers
+	last int                     // when
+}
+
+var (
+	_ target.Target = (*Native)(nil)
+	_ target.Kin    = (*Native)(nil)
+	_ target.Native = (*nativeContainer)(nil)
+)
+
+// OpenNative returns the target, or a *target.CannotError where this machine can
+// make no container at all.
+func OpenNative(opts Options) (*Native, error) {
+	n := NewNative(opts)
+	if _, err := n.able(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// NewNative returns the target. Nothing is started before it is needed.
+func NewNative(opts Options) *Native {
+	o := New(opts).opts
+	o.Socket = Private // one that runs already is on the machine at hand
+	return &Native{opts: o, servers: map[nativeKey]*nativeServer{}, seen: map[string]bool{}}
+}
+
+// Name is part of target.Target.
+func (n *Native) Name() string { return string(n.opts.Flavour) + NativeSuffix }
+
+// Family is part of target.Kin: the same devices are asked for in two ways.
+func (n *Native) Family() string { return "lxd" }
+
+func (n *Native) able() (programs, *target.CannotError) {
+	p, err := (&LXD{opts: n.opts}).able()
+	if err != nil {
+		err.Target = n.Name()
+	}
+	return p, err
+}
+
+// Can is part of target.Target. Whether the daemon runs is seen at a start: until
+// then there is no host to run it on.
+func (n *Native) Can(ctx context.Context, c target.Config) error {
+	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
+		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
+	}
+	if _, err := n.opts.Images.Image(c.Image); err != nil {
+		return err
+	}
+	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
+		return n.unable("the daemon's id map is %v, and %v is asked for", subids, c.IDMap)
+	}
+	if _, err := n.able(); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (n *Native) unable(why string, args ...any) *target.CannotError {
+	return &target.CannotError{Target: n.Name(), Why: fmt.Sprintf(why, args...)}
+}
+
+// Create is part of target.Target.
+func (n *Native) Create(ctx context.Context, c target.Config) (target.Container, error) {
+	if err := n.Can(ctx, c); err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	img, err := n.opts.Images.Image(c.Image)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
+	return &nativeContainer{target: n, config: c, image: img}, nil
+}
+
+// take returns the daemon on a host, for one container more.
+func (n *Native) take(ctx context.Context, h target.Host, cgroup string) (nativeKey, *server, error) {
+	key := nativeKey{h.Sum, cgroup}
+	n.mu.Lock()
+	s := n.servers[key]
+	if s == nil {
+		s = &nativeServer{open: sync.OnceValues(func() (*server, error) {
+			p, cerr := n.able()
+			if cerr != nil {
+				return nil, cerr
+			}
+			// Not the context of one of those who wait for it.
+			srv, err := startServer(context.WithoutCancel(ctx), n.opts.Flavour, cgroup, p, h.Enter)
+			if err != nil {
+				return nil, n.unable("%s on the fake machine: %v", n.opts.Flavour, err)
+			}
+			return srv, nil
+		})}
+		n.servers[key] = s
+	}
+	n.clock++
+	s.used, s.last = s.used+1, n.clock
+	n.mu.Unlock()
+	srv, err := s.open()
+	if err != nil {
+		return key, nil, errors.Join(err, n.release(key))
+	}
+	n.mu.Lock()
+	n.seen[srv.api.Server().Version] = true
+	n.mu.Unlock()
+	return key, srv, nil
+}
+
+// Versions are those of the daemons that ran so far, sorted.
+func (n *Native) Versions() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.seen))
+}
+
+// Daemons is how many run, each on a machine of its own.
+func (n *Native) Daemons() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.servers)
+}
+
+// release gives a daemon back. Of those that nobody uses, those used last are kept.
+func (n *Native) release(key nativeKey) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.servers[key].used--
+	var idle []nativeKey
+	for k, s := range n.servers {
+		if s.used == 0 {
+			idle = append(idle, k)
+		}
+	}
+	slices.SortFunc(idle, func(a, b nativeKey) int { return n.servers[b].last - n.servers[a].last })
+	var errs []error
+	for _, k := range idle[min(len(idle), idleDaemons):] {
+		errs = append(errs, n.servers[k].close())
+		delete(n.servers, k)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *nativeServer) close() error {
+	srv, err := s.open()
+	if err != nil {
+		return nil // it never ran, as was said to who asked for it
+	}
+	return srv.close()
+}
+
+// Close is part of target.Target.
+func (n *Native) Close(context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var errs []error
+	for k, s := range n.servers {
+		errs = append(errs, s.close())
+		delete(n.servers, k)
+	}
+	return errors.Join(errs...)
+}
+
+// A nativeContainer is an instance of the daemon on the host that it was last
+// started on. Its root goes with it from host to host.
+type nativeContainer struct {
+	target  *Native
+	config  target.Config
+	image   *image.Image
+	devices map[string]map[string]string
+	key     nativeKey
+	now     *Container // nil: before the first start
+	removed bool
+}
+
+// Ask is part of target.Native.
+func (c *nativeContainer) Ask(devices map[string]map[string]string) { c.devices = devices }
+
+// Start is part of target.Container. There is no plan to carry out.
+func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
+	switch {
+	case c.removed:
+		return errRemoved
+	case c.Running():
+		return errRunning
+	}
+	if h.Enter == nil {
+		return c.target.unable("the host is not one that programs can be run on")
+	}
+	if err := c.moveTo(ctx, h); err != nil {
+		return err
+	}
+	if err := c.give(); err != nil {
+		return err
+	}
+	return c.now.Start(ctx, h, plan.Plan{})
+}
+
+// moveTo makes the container one of the daemon on h.
+func (c *nativeContainer) moveTo(ctx context.Context, h target.Host) error {
+	key := nativeKey{h.Sum, c.config.Cgroup}
+	if c.now != nil && key == c.key {
+		return nil
+	}
+	key, s, err := c.target.take(ctx, h, c.config.Cgroup)
+	if err != nil {
+		return err
+	}
+	next, err := s.create(ctx, c.config, c.image)
+	if err != nil {
+		return fmt.Errorf("create %s: %w", c.config.Name, errors.Join(target.ErrBroken, err, c.target.release(key)))
+	}
+	before, was := c.now, c.key
+	c.now, c.key = next, key
+	if before == nil {
+		return nil
+	}
+	err = moveRoot(ctx, before, next)
+	if err = errors.Join(err, before.Remove(ctx), c.target.release(was)); err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
+	return nil
+}
+
+// moveRoot gives a container the root that it had with another daemon.
+func moveRoot(ctx context.Context, from, to *Container) error {
+	src, dst := from.server.Outside(rootDir(from.name)), to.server.Outside(rootDir(to.name))
+	if err := os.RemoveAll(dst); err != nil {
+		return err
+	}
+	if out, err := exec.CommandContext(ctx, "cp", "-a", src, dst).CombinedOutput(); err != nil {
+		return fmt.Errorf("move the root of %s: %s (%w)", from.config.Name, strings.TrimSpace(string(out)), err)
+	}
+	return nil
+}
+
+// give sets the devices that the daemon is to pass by itself, or says what it cannot
+// be asked for.
+func (c *nativeContainer) give() error {
+	s := c.now.server.api.Server()
+	out := map[string]lxdapi.Device{}
+	for name, options := range c.devices {
+		d := lxdapi.Device{"type": "gpu"}
+		for k, v := range options {
+			d[k] = v
+		}
+		if why := lacks(s, d); why != "" {
+			return c.target.unable("device %s: %s", name, why)
+		}
+		out[name] = d
+	}
+	c.now.own = out
+	return nil
+}
+
+// extensions of the API that have the options of a GPU device. Without them an
+// option is refused, or taken for something else.
+//
+// Reference: https://documentation.ubuntu.com/lxd/en/latest/api-extensions/
+var extensions = []struct {
+	name string
+	used func(d lxdapi.Device) bool
+	what string
+}{
+	{"gpu_cdi", func(d lxdapi.Device) bool { return strings.Contains(d["id"], "=") }, "a CDI name as id, which it would take for the number of a DRM card"},
+	{"gpu_mig", func(d lxdapi.Device) bool { return d["gputype"] == "mig" }, "gputype=mig"},
+	{"gpu_mdev", func(d lxdapi.Device) bool { return d["gputype"] == "mdev" }, "gputype=mdev"},
+	{"gpu_sriov", func(d lxdapi.Device) bool { return d["gputype"] == "sriov" }, "gputype=sriov"},
+	{"gpu_mig_uuid", func(d lxdapi.Device) bool { return d["mig.uuid"] != "" }, "mig.uuid"},
+}
+
+// lacks says what a server cannot be asked for; empty: it can.
+func lacks(s lxdapi.Server, d lxdapi.Device) string {
+	for _, e := range extensions {
+		if e.used(d) && !s.Has(e.name) {
+			return fmt.Sprintf("%s %s has no extension %s, which brings %s", s.Flavour, s.Version, e.name, e.what)
+		}
+	}
+	return ""
+}
+
+// Plug is part of target.Container.
+func (c *nativeContainer) Plug(ctx context.Context, h target.Host, p plan.Plan) error {
+	return c.change(ctx, h, p, (*Container).Plug)
+}
+
+// Unplug is part of target.Container.
+func (c *nativeContainer) Unplug(ctx context.Context, h target.Host, p plan.Plan) error {
+	return c.change(ctx, h, p, (*Container).Unplug)
+}
+
+func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan, how func(*Container, context.Context, target.Host, plan.Plan) error) error {
+	if !c.Running() {
+		return errNotRunning
+	}
+	if h.Sum != c.key.host {
+		return c.target.unable("the host has changed since the container was started, and the daemon's machine stays as it is")
+	}
+	if err := c.give(); err != nil {
+		return err
+	}
+	return how(c.now, ctx, h, plan.Plan{})
+}
+
+// Observe is part of target.Container.
+func (c *nativeContainer) Observe(ctx context.Context, r observe.Request) (observe.Observation, error) {
+	if !c.Running() {
+		return observe.Observation{}, errNotRunning
+	}
+	return c.now.Observe(ctx, r)
+}
+
+// Stop is part of target.Container.
+func (c *nativeContainer) Stop(ctx context.Context) error {
+	if !c.Running() {
+		return errNotRunning
+	}
+	return c.now.Stop(ctx)
+}
+
+// Crash is part of target.Container.
+func (c *nativeContainer) Crash(ctx context.Context) error {
+	if !c.Running() {
+		return errNotRunning
+	}
+	return c.now.Crash(ctx)
+}
+
+// Running is part of target.Container.
+func (c *nativeContainer) Running() bool { return c.now != nil && c.now.Running() }
+
+// Configuration is part of target.Container: the devices, as LXD's YAML has them.
+func (c *nativeContainer) Configuration() string {
+	if c.now == nil {
+		return ""
+	}
+	return c.now.Configuration()
+}
+
+// Remove is part of target.Container.
+func (c *nativeContainer) Remove(ctx context.Context) error {
+	if c.removed || c.now == nil {
+		c.removed = true
+		return nil
+	}
+	c.removed = true
+	return errors.Join(c.now.Remove(ctx), c.target.release(c.key))
+}
