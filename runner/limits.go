@@ -21,7 +21,7 @@ func beyond(family string, v *scenarios.Variant) string {
 	}
 	for _, moment := range all {
 		for _, name := range slices.Sorted(maps.Keys(moment)) {
-			if why := beyondLXD(moment[name]); why != "" {
+			if why := beyondLXD(moment[name], v.Policy.Tmpfs); why != "" {
 				return why
 			}
 		}
@@ -31,9 +31,12 @@ func beyond(family string, v *scenarios.Variant) string {
 
 // beyondLXD knows two things that LXD does its own way: of a disk's options
 // only "ro" reaches the container, and a node is the container's own, made for
-// its root.
-func beyondLXD(e scenarios.Expect) string {
+// its root. A tmpfs is no disk.
+func beyondLXD(e scenarios.Expect, tmpfs []string) string {
 	for _, at := range slices.Sorted(maps.Keys(e.Mounts)) {
+		if slices.Contains(tmpfs, at) {
+			continue
+		}
 		for _, o := range strings.Split(e.Mounts[at], ",") {
 			if o == "nosuid" || o == "nodev" || o == "noexec" {
 				return fmt.Sprintf("LXD mounts no disk with %s, which is expected of %s", o, at)

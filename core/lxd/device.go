@@ -14,15 +14,15 @@ import (
 	"gpurig/core/refuse"
 )
 
-// node writes one unix-char. LXD makes the node with what is given here; owner
-// and mode are therefore always given, also where they are the host's own.
+// node writes one unix-char or unix-block. LXD makes the node with what is given
+// here; owner and mode are therefore always given, also where they are the host's own.
 func (e *emitter) node(n plan.Node) {
+	kind := "unix-char"
 	if n.Type == device.Block {
-		e.refusals = append(e.refusals, refuse.New(ReasonDevice, n.Path, "is a block device: a disk is given to an instance as a disk").WithHint("Write unix-block by hand if it is none."))
-		return
+		kind = "unix-block"
 	}
 	d := Device{
-		"type": "unix-char", "path": n.Path, "mode": fmt.Sprintf("%04o", n.Mode.Perm()),
+		"type": kind, "path": n.Path, "mode": fmt.Sprintf("%04o", n.Mode.Perm()),
 		"uid": strconv.FormatUint(uint64(n.UID), 10), "gid": strconv.FormatUint(uint64(n.GID), 10),
 	}
 	if e.opts.HostRoot == "" {
@@ -44,14 +44,19 @@ func (e *emitter) node(n plan.Node) {
 // liblxc only takes back a rule that is denied with the very permissions that
 // were allowed: what stays is then allowed anew.
 func (e *emitter) denials(list []plan.Node) {
-	granted := map[device.Num]string{}
+	type dev struct {
+		typ device.Type
+		num device.Num
+	}
+	granted := map[dev]string{}
 	for _, n := range list {
-		granted[n.Num] += n.Permissions
+		granted[dev{n.Type, n.Num}] += n.Permissions
 	}
 	first := len(e.opts.IDMap) > 0 // LXD gives the container no rule: with cgroup v2 ours alone would deny all others
 	for _, n := range list {
-		stays, known := granted[n.Num]
-		delete(granted, n.Num) // once for each number
+		d := dev{n.Type, n.Num}
+		stays, known := granted[d]
+		delete(granted, d) // once for each number
 		read, write := strings.Contains(stays, "r"), strings.Contains(stays, "w")
 		if !known || read && write {
 			continue
@@ -63,12 +68,12 @@ func (e *emitter) denials(list []plan.Node) {
 			if first {
 				e.config.Raw = append(e.config.Raw, key+".devices.allow = a")
 			}
-			e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.deny = c %d:%d rwm", key, n.Num.Major, n.Num.Minor))
+			e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.deny = %s %d:%d rwm", key, n.Type, n.Num.Major, n.Num.Minor))
 			switch {
 			case read:
-				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = c %d:%d r", key, n.Num.Major, n.Num.Minor))
+				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = %s %d:%d r", key, n.Type, n.Num.Major, n.Num.Minor))
 			case write:
-				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = c %d:%d w", key, n.Num.Major, n.Num.Minor))
+				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = %s %d:%d w", key, n.Type, n.Num.Major, n.Num.Minor))
 			}
 		}
 		first = false
@@ -81,10 +86,16 @@ func (e *emitter) unifiedOnly() bool {
 	return err == nil && major >= 7
 }
 
-// mount writes one disk.
-func (e *emitter) mount(m plan.Mount) {
+// mount writes one disk. A tmpfs has no device type: it is a mount entry of raw.lxc,
+// which comes after all disks and must not cover one.
+func (e *emitter) mount(m plan.Mount, all []plan.Mount) {
 	if m.Type != "" {
-		e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s: a disk of LXD is a path of the host", m.Type))
+		below := e.resolve(m.Target) + "/"
+		for _, other := range all {
+			if strings.HasPrefix(e.resolve(other.Target), below) {
+				e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s, which LXD mounts last: it would cover %s", m.Type, other.Target))
+			}
+		}
 		return
 	}
 	d := Device{"type": "disk", "source": e.opts.HostRoot + m.Source, "path": e.resolve(m.Target)}

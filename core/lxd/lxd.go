@@ -1,12 +1,12 @@
 // Package lxd writes a plan as configuration of an LXD or Incus instance:
-// devices of type unix-char and disk, and raw.lxc with what has no device type:
-// environment, groups, and cdi-hook as a hook of liblxc.
+// devices of type unix-char, unix-block and disk, and raw.lxc with what has no device
+// type: a tmpfs, environment, groups, and cdi-hook as a hook of liblxc.
 //
 // # What LXD does with it
 //
 // Seen with LXD 5.0.2, as root, privileged and with an id map:
 //
-//   - For unix-char LXD makes a node of its own, with the numbers, mode and owner
+//   - For unix-char and unix-block LXD makes a node of its own, with the numbers, mode and owner
 //     given (owner as the container counts), and binds it into the container
 //     without "ro": the host's own node is not in the container, and a change of
 //     mode or owner in there does not reach it.
@@ -73,7 +73,7 @@ const ReasonDevice refuse.Reason = "no-lxd-device"
 
 // Reasons lists those that package lxc has not.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{{Reason: ReasonDevice, Meaning: "A block device or a tmpfs has no device type of LXD."}}
+	return []refuse.Meaning{{Reason: ReasonDevice, Meaning: "LXD would mount a tmpfs over a disk."}}
 }
 
 // Emit writes p for LXD. It returns every refusal at once, joined, and never a
@@ -89,7 +89,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	}
 	e := &emitter{opts: opts, config: Config{Devices: map[string]Device{}, Hook: lc.Hook, Hooked: lc.Hooked}}
 	for _, line := range lc.Lines {
-		if key, _, _ := strings.Cut(line, " = "); rawKey(key) {
+		if key, value, _ := strings.Cut(line, " = "); rawKey(key) || key == "lxc.mount.entry" && strings.HasPrefix(value, "tmpfs ") {
 			e.config.Raw = append(e.config.Raw, line)
 		}
 	}
@@ -102,7 +102,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 		e.node(n)
 	}
 	for _, m := range p.Mounts {
-		e.mount(m)
+		e.mount(m, p.Mounts)
 	}
 	e.denials(p.Nodes)
 	if len(e.flags) > 0 {
@@ -121,7 +121,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 const ownNodes = "/var/lib/lxd/devices"
 
 // rawKey reports whether a line of package lxc goes into raw.lxc: what LXD has
-// no option for. Device rules and mount entries come of the devices, and LXD
+// no option for. Device rules and other mount entries come of the devices, and LXD
 // sets the version of hooks.
 func rawKey(key string) bool {
 	return key == "lxc.environment" || key == "lxc.environment.runtime" || key == "lxc.init.groups" ||

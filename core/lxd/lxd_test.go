@@ -122,6 +122,35 @@ func TestNamesStay(t *testing.T) {
 	}
 }
 
+// A block device is one of LXD's, a tmpfs a mount entry for liblxc.
+func TestBlockDeviceAndTmpfs(t *testing.T) {
+	p := plan.Plan{
+		Nodes:  []plan.Node{node("/dev/card", "rw", 3), node("/dev/ctl", "r", 3)},
+		Mounts: []plan.Mount{{Type: "tmpfs", Source: "tmpfs", Target: "/tmp/data", Dir: true, Options: []string{"nosuid", "nodev", "size=65536k"}}},
+	}
+	p.Nodes[1].Type = device.Block
+	c, err := lxd.Emit(p, options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := c.Text()
+	for _, want := range []string{
+		"lxc.mount.entry = tmpfs tmp/data tmpfs nosuid,nodev,size=65536k", "lxc.cgroup2.devices.deny = b 195:3 rwm", "lxc.cgroup2.devices.allow = b 195:3 r\n",
+		`type: "unix-block"`, `type: "unix-char"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("Text() has no %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "= c 195:3") {
+		t.Errorf("the character device of the same number is denied:\n%s", got)
+	}
+	p.Mounts = append(p.Mounts, plan.Mount{Source: "/etc/x", Target: "/tmp/data/x", Options: []string{"ro"}})
+	if _, err := lxd.Emit(p, options()); err == nil || refuse.As(err)[0].Reason != lxd.ReasonDevice || !strings.Contains(err.Error(), "/tmp/data/x") {
+		t.Errorf("Emit() = %v; want a refusal that names what the tmpfs would cover", err)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	newline := example()
 	newline.Mounts[0].Target = "/usr/bin/a\nlxc.hook.start = /x"

@@ -47,6 +47,11 @@ func (c *Container) change(ctx context.Context, verb string, h target.Host, p pl
 // hook takes back its mount points and makes those of what comes.
 func (c *Container) carryOut(ctx context.Context, e emission) error {
 	was := c.now
+	if slices.ContainsFunc(e.raw, func(l string) bool {
+		return strings.HasPrefix(l, "lxc.mount.entry = tmpfs ") && !slices.Contains(was.raw, l)
+	}) {
+		return &target.CannotError{Target: "lxd", Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
+	}
 	staying := maps.Clone(was.devices)
 	maps.DeleteFunc(staying, func(name string, d lxdapi.Device) bool { return !maps.Equal(d, e.devices[name]) })
 	if len(staying) < len(was.devices) {

@@ -54,7 +54,7 @@ func Lines(instance, cgroup string, idmap []plan.IDMap, devices map[string]lxd.D
 		switch d["type"] {
 		case "disk":
 			disks = append(disks, name)
-		case "unix-char":
+		case "unix-char", "unix-block":
 			nodes = append(nodes, name)
 		default:
 			return nil, nil, fmt.Errorf("device %s: type %q is not known here", name, d["type"])
@@ -75,7 +75,7 @@ func Lines(instance, cgroup string, idmap []plan.IDMap, devices map[string]lxd.D
 		}
 		made = append(made, n)
 		if len(idmap) == 0 {
-			lines = append(lines, fmt.Sprintf("%s.allow = c %d:%d rwm", deviceKey(cgroup), n.Num.Major, n.Num.Minor))
+			lines = append(lines, fmt.Sprintf("%s.allow = %s %d:%d rwm", deviceKey(cgroup), n.Type, n.Num.Major, n.Num.Minor))
 		}
 		lines = append(lines, fmt.Sprintf("lxc.mount.entry = %s %s none bind,create=file 0 0", n.Path, escape(d["path"][1:])))
 	}
@@ -108,6 +108,9 @@ func escape(s string) string { return strings.NewReplacer(`\`, `\134`, " ", `\04
 // node is what LXD makes: its own node, whose owner it shifts by the id map.
 func node(at string, d lxd.Device, idmap []plan.IDMap) (plan.Node, error) {
 	n := plan.Node{Path: at, Type: device.Char}
+	if d["type"] == "unix-block" {
+		n.Type = device.Block
+	}
 	mode, err := strconv.ParseUint(d["mode"], 8, 32)
 	if err != nil {
 		return n, fmt.Errorf("mode: %w", err)

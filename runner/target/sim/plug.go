@@ -39,6 +39,9 @@ func (c *Container) change(verb string, h target.Host, p plan.Plan) error {
 		return fmt.Errorf("%s %s: %w", verb, c.config.Name, err)
 	}
 	gone, added := liblxc.Changes(c.conf.Mounts, e.conf.Mounts)
+	if slices.ContainsFunc(added, func(m liblxc.Entry) bool { return m.Type == "tmpfs" }) {
+		return &target.CannotError{Target: c.sim.Name(), Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
+	}
 	c.dropLinks(e.hook.Links)
 	e.conf.Env, e.conf.Groups = c.conf.Env, c.conf.Groups
 	c.take(e)
