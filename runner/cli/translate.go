@@ -163,6 +163,11 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err != nil {
 		return translation{}, err
 	}
+	if f.host == "" { // a fake host is somewhere else
+		if why := cannotRun(f.hookPath); why != "" {
+			fmt.Fprintf(s.Err, "warning: %s: a container that runs it as its hook does not start\n", printable(why))
+		}
+	}
 	switch f.to {
 	case "oci":
 		return f.emitOCI(p, idmap)
