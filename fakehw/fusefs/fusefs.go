@@ -205,7 +205,7 @@ func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 			Logger:               slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	raw := fusenode.NewNodeFS(&node{v: shared, path: path.Clean(opts.Sub)}, o)
+	raw := fusenode.NewNodeFS(&node{v: shared, path: path.Clean(opts.Sub), born: time.Now()}, o)
 	server, err := fuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
 	if err != nil {
 		return nil, err // the server has closed conn

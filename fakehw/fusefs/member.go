@@ -26,28 +26,31 @@ type member struct {
 	e    *tree.Entry // nil: it is only real
 	real bool        // there is something real, to be seen
 	ino  uint64      // of what is real, if that is all
+	born time.Time   // as in kernfs, an inode is as old as the first look at it
+	back *backing    // of a file of the tree, once it was read; the tree's lock guards it
 }
 
 var (
-	_ fusenode.NodeLookuper   = (*member)(nil)
-	_ fusenode.NodeGetattrer  = (*member)(nil)
-	_ fusenode.NodeSetattrer  = (*member)(nil)
-	_ fusenode.NodeReaddirer  = (*member)(nil)
-	_ fusenode.NodeReadlinker = (*member)(nil)
-	_ fusenode.NodeOpener     = (*member)(nil)
-	_ fusenode.NodeReader     = (*member)(nil)
-	_ fusenode.NodeWriter     = (*member)(nil)
-	_ fusenode.NodeFlusher    = (*member)(nil)
-	_ fusenode.NodeCreater    = (*member)(nil)
-	_ fusenode.NodeMkdirer    = (*member)(nil)
-	_ fusenode.NodeMknoder    = (*member)(nil)
-	_ fusenode.NodeUnlinker   = (*member)(nil)
-	_ fusenode.NodeRmdirer    = (*member)(nil)
-	_ fusenode.NodeRenamer    = (*member)(nil)
-	_ fusenode.NodeSymlinker  = (*member)(nil)
-	_ fusenode.NodeLinker     = (*member)(nil)
-	_ fusenode.NodeFsyncer    = (*member)(nil)
-	_ fusenode.NodeStatfser   = (*member)(nil)
+	_ fusenode.NodeLookuper    = (*member)(nil)
+	_ fusenode.NodeGetattrer   = (*member)(nil)
+	_ fusenode.NodeSetattrer   = (*member)(nil)
+	_ fusenode.NodeReaddirer   = (*member)(nil)
+	_ fusenode.NodeReadlinker  = (*member)(nil)
+	_ fusenode.NodeOpener      = (*member)(nil)
+	_ fusenode.NodeReader      = (*member)(nil)
+	_ fusenode.NodeWriter      = (*member)(nil)
+	_ fusenode.NodeFlusher     = (*member)(nil)
+	_ fusenode.NodeCreater     = (*member)(nil)
+	_ fusenode.NodeMkdirer     = (*member)(nil)
+	_ fusenode.NodeMknoder     = (*member)(nil)
+	_ fusenode.NodeUnlinker    = (*member)(nil)
+	_ fusenode.NodeRmdirer     = (*member)(nil)
+	_ fusenode.NodeRenamer     = (*member)(nil)
+	_ fusenode.NodeSymlinker   = (*member)(nil)
+	_ fusenode.NodeLinker      = (*member)(nil)
+	_ fusenode.NodeFsyncer     = (*member)(nil)
+	_ fusenode.NodeStatfser    = (*member)(nil)
+	_ fusenode.NodeOnForgetter = (*member)(nil)
 )
 
 func yes(f func(string) bool, rel string) bool { return f != nil && f(rel) }
@@ -80,14 +83,16 @@ func (n *member) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*
 	}
 	known, _ := n.known(name)
 	if child != nil {
-		n.fill(rel, child, &out.Attr)
 		out.SetEntryTimeout(stable)
 		out.SetAttrTimeout(stable)
 		if known != nil && known.e == child {
+			known.fill(&out.Attr)
 			return known.EmbeddedInode(), 0
 		}
 		both := n.real && child.Mode.IsDir() && yes(n.b.Merge, rel) && n.isRealDir(rel)
-		return n.NewInode(ctx, &member{u: n.u, b: n.b, rel: rel, e: child, real: both}, fusenode.StableAttr{Mode: kind(child)}), 0
+		m := &member{u: n.u, b: n.b, rel: rel, e: child, real: both, born: time.Now()}
+		m.fill(&out.Attr)
+		return n.NewInode(ctx, m, fusenode.StableAttr{Mode: kind(child)}), 0
 	}
 	if !n.real {
 		out.SetEntryTimeout(stable) // until told otherwise
@@ -124,34 +129,20 @@ func (n *member) isRealDir(rel string) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && !yes(n.b.Hide, rel)
 }
 
-// fill is about e, which is n's own or a child's: rel is its path.
-func (n *member) fill(rel string, e *tree.Entry, out *fuse.Attr) {
-	fill(e, out)
-	if given, ok := n.u.given[e]; ok {
+// fill tells the attributes of what is the tree's.
+func (n *member) fill(out *fuse.Attr) {
+	fill(path.Join(n.b.Sub, n.rel), n.e, out)
+	out.SetTimes(&n.born, &n.born, &n.born)
+	if given, ok := n.u.given[n.e]; ok {
 		out.Mode, out.Uid, out.Gid = out.Mode&^0o7777|given.mode, given.uid, given.gid
 	}
 	if n.u.OneOwner {
 		out.Uid, out.Gid = 0, 0
 	}
 	out.Blksize = 4096 // said, so that no blocks are made up
-	switch {
-	case n.b.Sub == "/sys" && e.Mode.IsRegular() && !binary(rel):
-		out.Size = 4096
-	case n.b.Sub == "/proc/driver" && e.Mode.IsRegular():
-		out.Size, out.Blksize = 0, 1024
+	if n.b.Sub == "/proc/driver" && n.e.Mode.IsRegular() {
+		out.Blksize = 1024
 	}
-}
-
-// binary reports whether an attribute has a size of its own (struct bin_attribute);
-// that of all others is a page (sysfs_add_file_mode_ns).
-func binary(rel string) bool {
-	name := path.Base(rel)
-	switch name {
-	case "config", "edid", "rom", "vpd":
-		return true
-	}
-	digit, ok := strings.CutPrefix(name, "resource")
-	return ok && digit != "" && digit[0] >= '0' && digit[0] <= '9' || strings.HasPrefix(rel, "firmware/")
 }
 
 func fillReal(st *unix.Stat_t, out *fuse.Attr) {
@@ -168,7 +159,7 @@ func (n *member) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.Att
 	if n.e != nil {
 		n.u.Lock.Lock()
 		defer n.u.Lock.Unlock()
-		n.fill(n.rel, n.e, &out.Attr)
+		n.fill(&out.Attr)
 		out.SetTimeout(stable)
 		return 0
 	}
@@ -290,7 +281,10 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		if given, ok := n.u.given[n.e]; ok {
 			mode = fs.FileMode(given.mode)
 		}
-		return nil, fuse.FOPEN_DIRECT_IO, mayOpen(mode, flags)
+		if errno := mayOpen(mode, flags); errno != 0 {
+			return nil, 0, errno
+		}
+		return nil, n.u.pass.open(n, mode, writes), 0
 	}
 	if writes && yes(n.b.Deny, n.rel) {
 		return nil, 0, syscall.EPERM
@@ -300,6 +294,13 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		return nil, 0, fusenode.ToErrno(err)
 	}
 	return realFile(fd), fuse.FOPEN_DIRECT_IO, 0
+}
+
+// OnForget is part of fusenode.NodeOnForgetter.
+func (n *member) OnForget() {
+	if n.e != nil && n.Forgotten() {
+		n.u.pass.drop(n)
+	}
 }
 
 // Flush is part of fusenode.NodeFlusher. After this answer the kernel does not ask

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	fusenode "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -46,6 +47,7 @@ type node struct {
 	v    *view
 	e    *tree.Entry // nil for the top, which is looked up each time
 	path string      // of the tree
+	born time.Time   // as in kernfs, an inode is as old as the first look at it
 }
 
 var (
@@ -81,13 +83,15 @@ func (n *node) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fu
 	if child == nil {
 		return nil, syscall.ENOENT
 	}
-	n.v.fill(child, &out.Attr)
 	if known := n.GetChild(name); known != nil {
 		if k, ok := known.Operations().(*node); ok && k.e == child {
+			k.fill(child, &out.Attr)
 			return known, 0
 		}
 	}
-	return n.NewInode(ctx, &node{v: n.v, e: child, path: path.Join(n.path, name)}, fusenode.StableAttr{Mode: kind(child)}), 0
+	k := &node{v: n.v, e: child, path: path.Join(n.path, name), born: time.Now()}
+	k.fill(child, &out.Attr)
+	return n.NewInode(ctx, k, fusenode.StableAttr{Mode: kind(child)}), 0
 }
 
 // Getattr is part of fusenode.NodeGetattrer.
@@ -96,7 +100,7 @@ func (n *node) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrO
 	defer n.v.lock.Unlock()
 	e, errno := n.entry()
 	if errno == 0 {
-		n.v.fill(e, &out.Attr)
+		n.fill(e, &out.Attr)
 	}
 	return errno
 }
@@ -140,7 +144,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 		return nil, 0, errno
 	case n.v.attribute(n.path) && mayOpen(e.Mode, flags) != 0:
 		return nil, 0, syscall.EACCES
-	case n.v.live || e.Size != int64(len(e.Data)):
+	case n.v.live || size(n.path, e) != uint64(len(e.Data)):
 		// The size is no promise, as with sysfs: read until end of file.
 		return nil, fuse.FOPEN_DIRECT_IO, 0
 	}
@@ -181,17 +185,45 @@ func kind(e *tree.Entry) uint32 {
 	return unix.S_IFREG
 }
 
-func (v *view) fill(e *tree.Entry, out *fuse.Attr) {
-	fill(e, out)
-	if v.oneOwner {
+func (n *node) fill(e *tree.Entry, out *fuse.Attr) {
+	fill(n.path, e, out)
+	out.SetTimes(&n.born, &n.born, &n.born)
+	if n.v.oneOwner {
 		out.Uid, out.Gid = 0, 0
 	}
 }
 
-func fill(e *tree.Entry, out *fuse.Attr) {
+// size is what stat says of the entry at p. An attribute in sysfs is a page,
+// whatever is in it, unless it is binary (sysfs_add_file_mode_ns); what a driver
+// shows in /proc is 0.
+func size(p string, e *tree.Entry) uint64 {
+	switch {
+	case !e.Mode.IsRegular() || e.Size != int64(len(e.Data)):
+	case strings.HasPrefix(p, "/proc/"):
+		return 0
+	case strings.HasPrefix(p, "/sys/") && !strings.HasPrefix(p, "/sys/firmware/") && !binary(path.Base(p)):
+		return page
+	}
+	return uint64(max(e.Size, 0))
+}
+
+const page = 4096
+
+// binary reports whether an attribute of this name has a size of its own (struct
+// bin_attribute).
+func binary(name string) bool {
+	switch name {
+	case "config", "edid", "rom", "vpd":
+		return true
+	}
+	number, ok := strings.CutPrefix(name, "resource")
+	return ok && number != "" && number[0] >= '0' && number[0] <= '9' // resource0_wc, but not resource_alignment
+}
+
+func fill(p string, e *tree.Entry, out *fuse.Attr) {
 	out.Mode = kind(e) | uint32(e.Mode.Perm())
 	out.Uid, out.Gid = e.UID, e.GID
-	out.Size = uint64(max(e.Size, 0))
+	out.Size = size(p, e)
 	out.Nlink = 1
 	if e.Mode.IsDir() {
 		out.Nlink = 2

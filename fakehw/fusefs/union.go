@@ -39,6 +39,7 @@ type Union struct {
 	Log      *slog.Logger             // nil discards
 
 	given map[*tree.Entry]given // under Lock
+	pass  *passthrough
 }
 
 // A Branch is one directory at the top of a Union. Its functions get paths below
@@ -93,7 +94,7 @@ func (u Union) Serve(conn int) (*Served, error) {
 	if u.Log == nil {
 		u.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &top{u: &u}
+	t := &top{u: &u, born: time.Now()}
 	o := &fusenode.Options{
 		NullPermissions: true,
 		MountOptions: fuse.MountOptions{
@@ -101,7 +102,8 @@ func (u Union) Serve(conn int) (*Served, error) {
 			Logger: slog.NewLogLogger(u.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	server, err := fuse.NewServer(fusenode.NewNodeFS(t, o), fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
+	u.pass = newPassthrough(fusenode.NewNodeFS(t, o), u.Lock)
+	server, err := fuse.NewServer(u.pass, fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
 	if err != nil {
 		return nil, &Error{Err: err} // the server has closed conn
 	}
@@ -109,6 +111,7 @@ func (u Union) Serve(conn int) (*Served, error) {
 	go func() {
 		defer close(s.done)
 		server.Serve()
+		u.pass.close()
 	}()
 	return s, nil
 }
@@ -152,6 +155,9 @@ func (t *top) forget(branch, rel string, kind tree.ChangeKind) {
 	at := t.GetChild(branch)
 	if kind == tree.Altered {
 		if n := descend(at, rel); n != nil {
+			if m, ok := n.Operations().(*member); ok && m.e != nil {
+				t.u.pass.renew(m)
+			}
 			_ = n.NotifyContent(-1, 0) // attributes: contents are never kept
 		}
 		return
@@ -179,7 +185,8 @@ func descend(n *fusenode.Inode, rel string) *fusenode.Inode {
 // A top is the root directory of a Union.
 type top struct {
 	fusenode.Inode
-	u *Union
+	u    *Union
+	born time.Time
 }
 
 var (
@@ -191,20 +198,21 @@ var (
 func (t *top) OnAdd(ctx context.Context) {
 	for name, b := range t.u.Branches {
 		b.Sub = path.Clean(b.Sub)
-		n := &member{u: t.u, b: &b, real: b.Real >= 0}
+		n := &member{u: t.u, b: &b, real: b.Real >= 0, born: t.born}
 		t.u.Lock.Lock()
 		n.e, _ = t.u.Tree.Entry(b.Sub)
 		t.u.Lock.Unlock()
 		t.AddChild(name, t.NewPersistentInode(ctx, n, fusenode.StableAttr{Mode: syscall.S_IFDIR}), true)
 	}
 	for name, f := range t.u.Files {
-		t.AddChild(name, t.NewPersistentInode(ctx, &made{make: f}, fusenode.StableAttr{Mode: syscall.S_IFREG}), true)
+		t.AddChild(name, t.NewPersistentInode(ctx, &made{make: f, born: t.born}, fusenode.StableAttr{Mode: syscall.S_IFREG}), true)
 	}
 }
 
 // Getattr is part of fusenode.NodeGetattrer.
 func (t *top) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	out.Mode, out.Nlink = syscall.S_IFDIR|0o755, 2
+	out.SetTimes(&t.born, &t.born, &t.born)
 	return 0
 }
 
@@ -212,6 +220,7 @@ func (t *top) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOu
 type made struct {
 	fusenode.Inode
 	make func() []byte
+	born time.Time
 }
 
 var (
@@ -224,8 +233,9 @@ var (
 )
 
 // Getattr is part of fusenode.NodeGetattrer.
-func (*made) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
+func (m *made) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	out.Mode, out.Nlink, out.Blksize = syscall.S_IFREG|0o444, 1, 1024
+	out.SetTimes(&m.born, &m.born, &m.born)
 	return 0
 }
 

@@ -244,28 +244,3 @@ func TestAWriteHasItsEffectBeforeItReturns(t *testing.T) {
 		f.Close()
 	}
 }
-
-// BenchmarkRead is opening, reading and closing an attribute that was read before,
-// against one of the machine's own sysfs.
-func BenchmarkRead(b *testing.B) {
-	fake := tree.New()
-	if err := fake.WriteFile("/sys/vendor", []byte("0x10de\n"), 0o444); err != nil {
-		b.Fatal(err)
-	}
-	m := mountUnion(b, fusefs.Union{Tree: fake, Branches: map[string]fusefs.Branch{"sys": {Sub: "/sys", Real: -1}}})
-	buf := make([]byte, 4096)
-	for _, at := range []struct{ name, path string }{{"sysfs", "/sys/devices/system/cpu/online"}, {"union", filepath.Join(m.dir, "sys/vendor")}} {
-		b.Run(at.name, func(b *testing.B) {
-			for b.Loop() {
-				fd, err := unix.Open(at.path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if n, err := unix.Read(fd, buf); err != nil || n == 0 {
-					b.Fatal(n, err)
-				}
-				unix.Close(fd)
-			}
-		})
-	}
-}
