@@ -15,7 +15,7 @@ import (
 // TestF12F7AWriterOnADiskThatIsCut: reports and the translator's files are old or
 // new after a power cut at any call, also when somebody else's sync has the disk
 // learn names before contents, and new once the writer said so; on a disk that
-// fails the writer says so, or is done.
+// fails the writer says so, or is done (F35).
 func TestF12F7AWriterOnADiskThatIsCut(t *testing.T) {
 	if !powercut.Inside(t) {
 		return

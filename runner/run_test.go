@@ -41,8 +41,8 @@ func run(t *testing.T, ctx context.Context, opts runner.Options, vs []scenarios.
 	return r
 }
 
-// The four verdicts are kept apart, and whatever happens the container is
-// removed.
+// F35: the four verdicts are kept apart, a panic and a missing privilege among
+// them, and whatever happens the container is removed.
 func TestVerdicts(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

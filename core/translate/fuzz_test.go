@@ -65,6 +65,9 @@ func FuzzHookArgs(f *testing.F) {
 		"create-symlinks\n--link\n/b::/a\n--link\n/a::/b",
 		"create-symlinks\n--link\na::/x/../b\n--\n--link",
 		"enable-cuda-compat\n--host-driver-version=550",
+		"create-symlinks\n--link\na", "create-symlinks\n--link\na::b::c", "create-symlinks\n--link\n::b", "create-symlinks\n--link\na::",
+		"create-symlinks\n--link=a::/b\n--link\na::/b", "create-symlinks\n--link\na::/b/\n--link\nx::/y\nupdate-ldcache\n--folder\n/z",
+		"update-ldcache\n--folder\n/\n--folder\ninclude /x\n--folder\n/a:b\n--folder\n/a=b\n--folder\n#x\n--folder\n/usr/lib/", "chmod\n--mode\n4755\n--path\n/", "--", "x\x00",
 	} {
 		f.Add(s)
 	}
@@ -81,6 +84,18 @@ func FuzzMount(f *testing.F) {
 	f.Add("/run/nvidia-persistenced/socket", "/run/x", "noexec,slave", "none")
 	f.Add(lib+"/libcuda.so.1", lib+"/libcuda.so.1", "", "")
 	f.Add("/usr/lib/../lib/x", "//", "idmap=/x", "tmpfs")
+	for _, to := range []string{"", ".", "/", "..", "/..", "/../../etc/x", "//x", "x/./y", "/x/", "/proc", "/etc/passwd", "/" + strings.Repeat("y", 256)} { // B28
+		f.Add("/usr/bin/nvidia-smi", to, "ro,bind", "")
+	}
+	for _, from := range []string{"x", "#x", "*", "/none", "/", "/proc/1/root/etc/shadow", "/usr/..", "/usr/./bin//nvidia-smi"} { // B29, A31
+		f.Add(from, "/usr/bin/nvidia-smi", "ro,bind", "")
+	}
+	for _, options := range []string{"ro,rw", "bind,,ro", "suid", "dev", "rshared", "upperdir=/x", "size=1%", "norelative,ro", "x-optional,ro", "idmap=/etc/shadow"} { // B31, A25
+		f.Add("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi", options, "")
+	}
+	for _, typ := range []string{"tmpfs", "proc", "sysfs", "overlay", "nfs", "cgroup2", "none"} { // B32
+		f.Add("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi", "", typ)
+	}
 	h := newHost(f)
 	f.Fuzz(func(t *testing.T, from, to, options, typ string) {
 		e := mounts(&specs.Mount{HostPath: from, ContainerPath: to, Options: strings.Split(options, ","), Type: typ})
@@ -92,6 +107,15 @@ func FuzzNode(f *testing.F) {
 	f.Add("/dev/nvidia0", "", "c", "rwm", int64(195), int64(0))
 	f.Add("/dev/x/y", "/dev/nvidia1", "u", "none", int64(0), int64(0))
 	f.Add("/dev/../etc", "/dev/mem", "b", "rrr", int64(-1), int64(1<<40))
+	for _, at := range []string{"/etc/passwd", "nvidia0", "/dev/../etc/x", "/dev//x", "/dev/x/", "/dev/shm/x", "/dev", "/dev/null"} { // B25
+		f.Add(at, "/dev/nvidia0", "c", "rw", int64(195), int64(0))
+	}
+	for _, n := range [][2]int64{{-1, 0}, {4096, 0}, {1 << 31, 0}, {195, 1 << 20}, {195, 99999999999}, {0, 0}, {1, 1}, {8, 0}, {10, 232}} { // B22, B23, A28
+		f.Add("/dev/nvidia0", "/dev/nvidia0", "c", "rw", n[0], n[1])
+	}
+	for _, typ := range []string{"", "u", "C", "cc", "b", "p"} { // B24
+		f.Add("/dev/nvidia0", "/dev/nvidia0", typ, " rw", int64(195), int64(0))
+	}
 	h := newHost(f)
 	f.Fuzz(func(t *testing.T, at, from, typ, permissions string, major, minor int64) {
 		e := nodes(&specs.DeviceNode{Path: at, HostPath: from, Type: typ, Permissions: permissions, Major: major, Minor: minor})
@@ -100,7 +124,7 @@ func FuzzNode(f *testing.F) {
 }
 
 func FuzzEnv(f *testing.F) {
-	for _, s := range []string{"NVIDIA_X=1", "NVIDIA_X", "=x", "LD_PRELOAD=/x", "CUDA_X= a b ", "NVIDIA_X=\n"} {
+	for _, s := range []string{"NVIDIA_X=1", "NVIDIA_X", "=x", "LD_PRELOAD=/x", "CUDA_X= a b ", "NVIDIA_X=\n", "nvidia_x=1", "NVIDIA X=1", "LXC_ROOTFS_MOUNT=/", "PATH", "NVIDIA_X=" + strings.Repeat("x", 4097)} {
 		f.Add(s)
 	}
 	h := newHost(f)
