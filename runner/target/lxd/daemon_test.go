@@ -50,10 +50,12 @@ func look(t *testing.T, c target.Container) observe.Observation {
 
 // A daemon that is restarted, in good order or not, finds its container running,
 // and plugs and stops it as before.
-func TestDaemonRestartWithContainerRunning(t *testing.T) {
+func TestDaemonRestartWithContainerRunning(t *testing.T) { each(t, daemonRestarts) }
+
+func daemonRestarts(t *testing.T, f lxdapi.Flavour) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
-			l, ctx := requireLXD(t, lxdapi.LXD, "v1").l, context.Background()
+			l, ctx := requireLXD(t, f, "v1").l, context.Background()
 			c, h := begin(t, l)
 			before := look(t, c)
 			if err := lxd.Restart(ctx, l, "v1", sig); err != nil {
@@ -76,8 +78,10 @@ func TestDaemonRestartWithContainerRunning(t *testing.T) {
 }
 
 // A daemon that dies is no fault of the product.
-func TestDaemonDiesInTheMiddle(t *testing.T) {
-	l, ctx := requireLXD(t, lxdapi.LXD, "v1").l, context.Background()
+func TestDaemonDiesInTheMiddle(t *testing.T) { each(t, daemonDies) }
+
+func daemonDies(t *testing.T, f lxdapi.Flavour) {
+	l, ctx := requireLXD(t, f, "v1").l, context.Background()
 	c, h := begin(t, l)
 	if err := lxd.Kill(ctx, l, "v1"); err != nil {
 		t.Fatal(err)
@@ -100,7 +104,7 @@ func leftovers(t *testing.T) []string {
 		for _, p := range paths {
 			if filepath.Base(p) != "comm" {
 				out = append(out, p)
-			} else if name, err := os.ReadFile(p); err == nil && strings.TrimSpace(string(name)) == "lxd" {
+			} else if name, err := os.ReadFile(p); err == nil && slices.Contains([]string{"lxd", "incusd"}, strings.TrimSpace(string(name))) {
 				out = append(out, p)
 			}
 		}

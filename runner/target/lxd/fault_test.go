@@ -16,36 +16,43 @@ import (
 
 // What fails at the daemon and is no fault of the product: the verdict is broken,
 // with the daemon's own words.
-func TestFaultsOfTheDaemonAreBroken(t *testing.T) {
+func TestFaultsOfTheDaemonAreBroken(t *testing.T) { each(t, faultsAreBroken) }
+
+func faultsAreBroken(t *testing.T, f lxdapi.Flavour) {
 	t.Parallel()
 	ctx := context.Background()
 	config := target.Config{Name: "c2", Image: "glibc", Cgroup: "v1"}
 	for _, c := range []struct {
-		name string
-		fail func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error
-		want string
+		name  string
+		fail  func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error
+		want  string // LXD's words
+		incus string // Incus's; empty: the same
 	}{
 		{"image missing", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return api.DeleteImage(ctx, prefix+"-glibc")
-		}, "not found"},
+		}, "not found", "image not provided"},
 		{"container name taken", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return api.Create(ctx, prefix+"-c2", prefix+"-glibc", lxdapi.Instance{
 				Devices: map[string]lxdapi.Device{"root": {"type": "disk", "path": "/", "pool": prefix}},
 			})
-		}, "already"},
+		}, "already", "unique constraint failed: instances.project_id, instances.name"},
 		{"disk full", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return lxd.Fill(ctx, l, "v1")
-		}, "out of disk space"},
+		}, "out of disk space", ""},
 		{"storage pool gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return errors.Join(api.Delete(ctx, prefix+"-c1"), api.DeleteImage(ctx, prefix+"-glibc"), api.DeletePool(ctx, prefix))
-		}, "not found"},
+		}, "not found", "image not provided"},
 		{"daemon gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return lxd.Kill(ctx, l, "v1")
-		}, "no answer from the daemon"},
+		}, "no answer from the daemon", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			want := c.want
+			if f == lxdapi.Incus && c.incus != "" {
+				want = c.incus
+			}
 			before := leftovers(t)
-			l := requireLXD(t, lxdapi.LXD, "v1").l
+			l := requireLXD(t, f, "v1").l
 			first, _ := begin(t, l)
 			if err := first.Stop(ctx); err != nil {
 				t.Fatal(err)
@@ -58,8 +65,8 @@ func TestFaultsOfTheDaemonAreBroken(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = l.Create(ctx, config)
-			if !errors.Is(err, target.ErrBroken) || !strings.Contains(strings.ToLower(err.Error()), c.want) {
-				t.Errorf("Create() = %v; want ErrBroken with %q", err, c.want)
+			if !errors.Is(err, target.ErrBroken) || !strings.Contains(strings.ToLower(err.Error()), want) {
+				t.Errorf("Create() = %v; want ErrBroken with %q", err, want)
 			}
 			if err := l.Close(ctx); err != nil {
 				t.Errorf("Close() = %v", err)

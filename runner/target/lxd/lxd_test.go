@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gpurig/runner/image"
@@ -24,8 +25,15 @@ type rig struct {
 	images *image.Set
 }
 
+// each runs a test with LXD and once more with Incus.
+func each(t *testing.T, test func(t *testing.T, f lxdapi.Flavour)) {
+	for _, f := range []lxdapi.Flavour{lxdapi.LXD, lxdapi.Incus} {
+		t.Run(string(f), func(t *testing.T) { test(t, f) })
+	}
+}
+
 // requireLXD returns a target, or skips with the reason why this machine has
-// none. GPURIG_REQUIRE_LXD turns the skip into a failure.
+// none. GPURIG_REQUIRE_LXD and GPURIG_REQUIRE_INCUS turn the skip into a failure.
 func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -55,16 +63,19 @@ func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
 // was to be able to.
 func cannot(t testing.TB, f lxdapi.Flavour, format string, args ...any) {
 	t.Helper()
-	if f == lxdapi.LXD && os.Getenv("GPURIG_REQUIRE_LXD") != "" {
+	if os.Getenv("GPURIG_REQUIRE_"+strings.ToUpper(string(f))) != "" {
 		t.Fatalf(format, args...)
 	}
 	t.Skipf(format, args...)
 }
 
 // The simulation of LXD is right only if it agrees with LXD: every story, told
-// by both, shows the same at every step.
-func TestStoriesAreAsSimulated(t *testing.T) {
-	r := requireLXD(t, lxdapi.LXD, "v1")
+// by both, shows the same at every step. Incus has no simulation of its own: it
+// does as LXD does.
+func TestStoriesAreAsSimulated(t *testing.T) { each(t, storiesAreAsSimulated) }
+
+func storiesAreAsSimulated(t *testing.T, f lxdapi.Flavour) {
+	r := requireLXD(t, f, "v1")
 	s, err := sim.NewLXD(r.images)
 	if err != nil {
 		t.Fatal(err)

@@ -22,21 +22,21 @@ import (
 )
 
 // user returns a target that uses the daemon at socket.
-func user(t *testing.T, socket string) *lxd.LXD {
+func user(t *testing.T, f lxdapi.Flavour, socket string) *lxd.LXD {
 	t.Helper()
 	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lxd.New(lxd.Options{Socket: socket, Images: image.NewSet(nil), Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
+	l := lxd.New(lxd.Options{Flavour: f, Socket: socket, Images: image.NewSet(nil), Probe: filepath.Join(dir, "gpurig-probe"), Hook: filepath.Join(dir, "cdi-hook")})
 	t.Cleanup(func() { l.Close(context.Background()) })
 	return l
 }
 
 // standing starts a daemon that stands for one that others use, and returns its socket.
-func standing(t *testing.T, cgroup string) string {
+func standing(t *testing.T, f lxdapi.Flavour, cgroup string) string {
 	t.Helper()
-	socket, err := lxd.Socket(context.Background(), requireLXD(t, lxdapi.LXD, cgroup).l, cgroup)
+	socket, err := lxd.Socket(context.Background(), requireLXD(t, f, cgroup).l, cgroup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +73,13 @@ func state(t *testing.T, socket string, pid int) string {
 }
 
 // A daemon that runs already makes the same containers, and nothing is left in it.
-func TestDaemonThatRunsIsUsedAndLeftAsItWas(t *testing.T) {
+func TestDaemonThatRunsIsUsedAndLeftAsItWas(t *testing.T) { each(t, usedAndLeftAsItWas) }
+
+func usedAndLeftAsItWas(t *testing.T, f lxdapi.Flavour) {
 	ctx := context.Background()
-	socket := standing(t, "v1")
+	socket := standing(t, f, "v1")
 	before := state(t, socket, os.Getpid())
-	l := user(t, socket)
+	l := user(t, f, socket)
 	s, err := sim.NewLXD(image.NewSet(nil))
 	if err != nil {
 		t.Fatal(err)
@@ -125,11 +127,11 @@ func TestDaemonThatRunsIsUsedAndLeftAsItWas(t *testing.T) {
 func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
 	const victim = "GPURIG_TEST_SOCKET"
 	if socket := os.Getenv(victim); socket != "" {
-		begin(t, user(t, socket))
+		begin(t, user(t, lxdapi.LXD, socket))
 		fmt.Println("started")
 		select {}
 	}
-	socket := standing(t, "v1")
+	socket := standing(t, lxdapi.LXD, "v1")
 	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +157,7 @@ func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
 	if state(t, socket, cmd.Process.Pid) == before {
 		t.Error("a killed run left nothing: nothing is shown by this test")
 	}
-	l := user(t, socket)
+	l := user(t, lxdapi.LXD, socket)
 	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +186,7 @@ func TestSocketThatCannotServe(t *testing.T) {
 		deaf:                               "connection refused",
 		"/dev/null":                        "connection refused",
 	} {
-		err := user(t, socket).Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"})
+		err := user(t, lxdapi.LXD, socket).Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"})
 		cerr, ok := errors.AsType[*target.CannotError](err)
 		if !ok || !strings.Contains(cerr.Why, socket) || !strings.Contains(cerr.Why, want) || !strings.Contains(cerr.Hint, "--lxd-socket") {
 			t.Errorf("%s: Can() = %v; want that it cannot, with %q and a hint", socket, err, want)
@@ -194,8 +196,8 @@ func TestSocketThatCannotServe(t *testing.T) {
 
 // The containers of a daemon that runs have the cgroups that it has.
 func TestDaemonThatRunsHasOneCgroupVersion(t *testing.T) {
-	socket := standing(t, "v2")
-	l := user(t, socket)
+	socket := standing(t, lxdapi.LXD, "v2")
+	l := user(t, lxdapi.LXD, socket)
 	if err := l.Can(context.Background(), target.Config{Name: "c", Cgroup: "v2"}); err != nil {
 		t.Errorf("v2: %v", err)
 	}
