@@ -44,6 +44,17 @@ test-lxd: build ## run the tests that have a private LXD make containers; a skip
 scenarios-lxd: build ## run some of the scenarios on a private LXD
 	$(BIN)/gpurig run --target sim-lxd,lxd --lxd-socket private --jobs 4 --shard $(LXD_SHARD)
 
+test-incus: build ## run the tests that have a private Incus make containers; a skip is a failure here
+	@packaging/need.sh incus
+	GPURIG_REQUIRE_INCUS=1 $(GO) test -count=1 -parallel 4 -run '$(INCUS_TESTS)' ./runner/target/lxd
+	$(MAKE) scenarios-incus
+
+scenarios-incus: build ## run some of the scenarios on a private Incus
+	$(BIN)/gpurig run --target sim-lxd,incus --lxd-socket private --jobs 4 --shard $(INCUS_SHARD)
+
+INCUS_TESTS := ^Test(StoriesAreAsSimulated|Daemon.*|FaultsOfTheDaemonAreBroken)$$/^incus$$
+INCUS_SHARD ?= 7/64
+
 # All scenarios on LXD take some minutes: make test-lxd LXD_SHARD=1/1.
 LXD_SHARD ?= 3/16
 
@@ -116,9 +127,9 @@ fuzz-some: ## fuzz every parser a little, two at a time
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-lxd test-machine test-oci test-docker naive races ## what CI runs
+check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine test-oci test-docker naive races ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios scenarios-lxd scenarios-docker scenarios-hardware test test-lxc test-lxd test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

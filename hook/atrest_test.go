@@ -11,8 +11,8 @@ import (
 	"gpurig/hook"
 )
 
-// Incus, and LXD from 5.1, keep a root on disk as the host's root made it and have
-// its mount map ids: what the stages before and after the mount make there belongs
+// Incus 6 keeps a root on disk as the host's root made it and has its mount map
+// ids: what the stages before and after the mount make there belongs
 // to the host's root, and the container's root owns it.
 func TestARootThatIsMappedByItsMountAlone(t *testing.T) { // F8
 	if os.Geteuid() != 0 || os.Getenv(requireEnv) == "" {

@@ -7,6 +7,7 @@
 set -eu
 
 dir=/var/cache/gpurig/$1 suite=$2
+here=$(cd "$(dirname "$0")" && pwd)
 shift 2
 [ ! -e "$dir" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
@@ -17,9 +18,7 @@ mkdir -p "$(dirname "$dir")"
 tmp=$(mktemp -d "$(dirname "$dir")/.unpack-XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/lists/partial" "$tmp/cache/archives/partial" "$tmp/root"
-mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
-	grep -v '^#' | grep -o 'https\{0,1\}://[^ ]*/debian/\{0,1\}' | head -n 1)
-if [ -z "$mirror" ]; then
+if ! mirror=$("$here/mirror.sh"); then
 	echo "note: no $dir: this machine's own package sources are no Debian" >&2
 	exit 1
 fi

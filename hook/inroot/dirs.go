@@ -141,8 +141,8 @@ func (r *Root) asOwner(f func() error) error {
 
 // AtRest has the root's own owner own what is made, where that is the host's
 // root: on such a disk the container's root has no other number, and the mount
-// that its container gets maps ids (mount_setattr(2)), as Incus, and LXD from 5.1
-// or on older kernels, have it.
+// that its container gets maps ids (mount_setattr(2)), as Incus 6 has it, and LXD
+// where the kernel passes its check.
 func (r *Root) AtRest() error {
 	st, err := r.Lstat("/")
 	if err != nil {

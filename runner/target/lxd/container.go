@@ -168,8 +168,17 @@ func (c *Container) Stop(ctx context.Context) error {
 	line := c.line
 	c.line = nil
 	defer line.Close()
+	ended, err := monitorOf(line.PID)
+	if err != nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
 	if err := c.server.api.Stop(ctx, c.name, stopSeconds, false); err != nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, c.answer(ctx, err))
+		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(c.answer(ctx, err), ended.Close()))
+	}
+	// The daemon calls a container stopped when its own post-stop hook has run, which
+	// is before those of raw.lxc: cdi-hook would take the mount points of a next start.
+	if err := ended.wait(); err != nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	return nil
 }

@@ -90,6 +90,9 @@ func usedAndLeftAsItWas(t *testing.T, f lxdapi.Flavour) {
 	}
 	t.Run("stories", func(t *testing.T) {
 		for _, story := range stories {
+			if f == lxdapi.Incus && story.Name != stories[0].Name {
+				continue // its own daemon has told them all already
+			}
 			t.Run(story.Name, func(t *testing.T) {
 				t.Parallel()
 				if story.Config.Cgroup == "v2" {

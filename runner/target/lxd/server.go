@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -111,6 +112,9 @@ func (s *server) create(ctx context.Context, c target.Config, img *image.Image) 
 // alias is what an image of ours is called.
 func alias(s *server, img *image.Image) string { return s.Prefix() + "-" + img.Kind }
 
+// importTime is how long the import of an image may take. It takes a second.
+const importTime = 60 * time.Second
+
 // imported imports an image when it is first asked for. Who asks meanwhile waits.
 func (s *server) imported(ctx context.Context, img *image.Image) error {
 	s.mu.Lock()
@@ -122,7 +126,9 @@ func (s *server) imported(ctx context.Context, img *image.Image) error {
 				return fmt.Errorf("image %s: %w", img.Kind, err)
 			}
 			// Not the context of one of those who wait for it.
-			return s.api.ImportImage(context.WithoutCancel(ctx), alias(s, img), tar)
+			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), importTime, fmt.Errorf("no answer for %s", importTime))
+			defer cancel()
+			return s.api.ImportImage(ctx, alias(s, img), tar)
 		})
 		s.images[img.Kind] = once
 	}

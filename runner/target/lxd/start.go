@@ -164,6 +164,38 @@ func kill(pid int) error {
 	}
 }
 
+// A monitor is liblxc's process that runs a container's hooks, by its pidfd.
+type monitor struct{ *os.File }
+
+// monitorOf returns that of the container whose first process is pid.
+func monitorOf(pid int) (monitor, error) {
+	of, err := parent(pid)
+	if err != nil {
+		return monitor{}, err
+	}
+	fd, err := unix.PidfdOpen(of, 0)
+	if err != nil {
+		return monitor{}, fmt.Errorf("liblxc's monitor, process %d: %w", of, err)
+	}
+	return monitor{os.NewFile(uintptr(fd), "liblxc's monitor")}, nil
+}
+
+// wait waits for its end, for as long as a container may take to stop.
+func (m monitor) wait() error {
+	defer m.Close()
+	n, err := 0, error(unix.EINTR)
+	for err == unix.EINTR {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(m.Fd()), Events: unix.POLLIN}}, stopSeconds*1000)
+	}
+	if err == nil && n == 0 {
+		err = fmt.Errorf("still runs hooks after %d seconds", stopSeconds)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.Name(), err)
+	}
+	return nil
+}
+
 // parent is a process's parent. Only liblxc's monitor is ever killed as one.
 func parent(pid int) (int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
