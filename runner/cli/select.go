@@ -142,6 +142,10 @@ var targetMakers = []struct {
 		o.Flavour, o.Daemon = lxdapi.Incus, "" // it names one of LXD
 		return lxd.Open(o)
 	}},
+	{"incus-native", func(o lxd.Options) (target.Target, error) {
+		o.Flavour, o.Daemon = lxdapi.Incus, "" // it names one of LXD
+		return lxd.OpenNative(o)
+	}},
 	{"sim-oci", func(lxd.Options) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(lxd.Options) (target.Target, error) { return oci.Open(oci.Options{}) }},
 	{"sim-docker", func(lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
@@ -159,7 +163,7 @@ func targetNames() []string {
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
 // a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "sim-docker", "docker", "docker-cdi"}
+var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "sim-docker", "docker", "docker-cdi"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.
