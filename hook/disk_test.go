@@ -151,7 +151,7 @@ func TestF7ADiskThatFails(t *testing.T) {
 			what := fmt.Sprintf("a disk that takes %d pages more", after)
 			if err != nil {
 				failed++
-				if s := string(out); !strings.Contains(s, unix.EIO.Error()) && !strings.Contains(s, unix.EROFS.Error()) && !strings.Contains(s, unix.EUCLEAN.Error()) {
+				if s := string(out); !strings.Contains(s, unix.EIO.Error()) && !strings.Contains(s, unix.ENOSPC.Error()) && !strings.Contains(s, unix.EROFS.Error()) && !strings.Contains(s, unix.EUCLEAN.Error()) {
 					t.Errorf("%s: %v without a reason: %q", what, err, out)
 				}
 			}

@@ -118,7 +118,8 @@ func (d *Disk) Cut() {
 }
 
 // Fail has the disk fail every write to a place that was never written, once it
-// took so many more bytes: what the device says is EIO.
+// took so many more bytes. The file system hears EIO or, as from a thin volume that
+// is used up, ENOSPC, and turns read-only where that hit its journal.
 func (d *Disk) Fail(after int64) {
 	d.t.Helper()
 	f, err := os.Create(filepath.Join(d.store, "ballast"))
