@@ -29,6 +29,10 @@ var gpusForm = regexp.MustCompile(`^(>=|<=)?([0-9]{1,2})$`)
 // Missing says what of the needs a host lacks, in words for a reader; empty:
 // nothing.
 func (n Needs) Missing(m host.Model) string {
+	there := slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return vendorOf(g) == "nvidia" })
+	if n.Vendor == "nvidia" && there && m.Driver == nil && m.Tegra == nil {
+		return "needs NVIDIA's driver, and it is not loaded"
+	}
 	gpus := n.gpus(m)
 	if why := count(n.GPUs, len(gpus), n.Vendor); why != "" {
 		return why
@@ -38,9 +42,6 @@ func (n Needs) Missing(m host.Model) string {
 	}
 	if n.MIG && len(migDevices(gpus)) == 0 {
 		return "needs a MIG device, and the host has none"
-	}
-	if n.Vendor == "nvidia" && m.Driver == nil && m.Tegra == nil {
-		return "needs NVIDIA's driver, and it is not loaded"
 	}
 	return ""
 }
@@ -63,8 +64,13 @@ func count(want string, have int, vendor string) string {
 }
 
 // gpus are those of the vendor, in the order of NVML's index, then of the list.
+// One on PCI that NVML does not name is lost, or another driver's: nobody can be
+// given it.
 func (n Needs) gpus(m host.Model) []host.GPU {
-	out := slices.DeleteFunc(slices.Clone(m.GPUs), func(g host.GPU) bool { return n.Vendor != "" && vendorOf(g) != n.Vendor })
+	out := slices.DeleteFunc(slices.Clone(m.GPUs), func(g host.GPU) bool {
+		of := vendorOf(g)
+		return n.Vendor != "" && of != n.Vendor || of == "nvidia" && g.PCI != nil && g.Index < 0
+	})
 	slices.SortStableFunc(out, func(a, b host.GPU) int {
 		if a.Index < 0 || b.Index < 0 {
 			return 0
