@@ -79,7 +79,7 @@ test-docker-cdi: build ## run the tests in which a Docker engine injects CDI dev
 	@packaging/need.sh docker
 	@packaging/old-glibc.sh
 	@packaging/unpack.sh docker-$(DOCKER_SUITE) $(DOCKER_SUITE) docker.io containerd
-	PATH=$(NEW_DOCKER):$$PATH GPURIG_REQUIRE_DOCKER=1 GPURIG_REQUIRE_DOCKER_CDI=1 GPURIG_PEERS=1 $(GO) test -count=1 -run 'Engine' ./runner/target/docker
+	PATH=$(NEW_DOCKER):$$PATH GPURIG_REQUIRE_DOCKER=1 GPURIG_REQUIRE_DOCKER_CDI=1 GPURIG_PEERS=1 $(GO) test -count=1 -run 'Engine|Inside' ./runner/target/docker
 	PATH=$(NEW_DOCKER):$$PATH $(BIN)/gpurig run --target sim-docker,docker-cdi --jobs 4 --shard $(DOCKER_SHARD)
 
 # trixie has 26.1, sid 28.5. The engine is unpacked and not installed; runc is this machine's.

@@ -25,7 +25,7 @@ import (
 )
 
 // injects reports whether an engine of this version injects CDI devices. It does
-// from 25.0, where the feature is asked for, and from 28.2 unasked.
+// from 25.0, where the feature is asked for; 26.1 has it off by itself, 28.5 on.
 //
 // Reference: https://docs.docker.com/build/building/cdi/
 func injects(version string) bool {

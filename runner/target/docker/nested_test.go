@@ -49,13 +49,16 @@ func outer(t *testing.T, c target.Config, h target.Host, p plan.Plan) (*lxd.Cont
 	}
 	o := made.(*lxd.Container)
 	const usr = lxd.Machine + "/usr"
+	if err := o.Exec(t.Context(), "/bin/busybox", "mkdir", "-p", "/inner/bin"); err != nil {
+		t.Fatal(err)
+	}
+	engineInto(t, o.Root()+"/inner/bin")
 	script := strings.Join([]string{
-		"/bin/busybox mkdir -p /inner",
 		// As an ordinary first process does where the manager has mounted none.
 		"[ " + c.Cgroup + " = v2 ] || { mount -t tmpfs cgroup /sys/fs/cgroup && /bin/busybox mkdir /sys/fs/cgroup/devices && " +
 			"mount -t cgroup -o devices cgroup /sys/fs/cgroup/devices; } || exit 1",
 		"/bin/busybox ln -s " + usr + "/lib/x86_64-linux-gnu/*.so.* /usr/lib/", // a default folder of the loader
-		"export PATH=" + usr + "/sbin:" + usr + "/bin:/bin",
+		"export PATH=/inner/bin:" + usr + "/sbin:" + usr + "/bin:/bin",
 		"dockerd -H unix:///inner/engine --data-root /inner/data --exec-root /run/inner --pidfile /inner/pid --iptables=false " +
 			"--ip6tables=false --bridge=none --storage-driver vfs --exec-opt native.cgroupdriver=cgroupfs >/inner/log 2>&1 </dev/null &",
 	}, "\n")
@@ -64,7 +67,8 @@ func outer(t *testing.T, c target.Config, h target.Host, p plan.Plan) (*lxd.Cont
 	}
 	socket := o.Root() + "/inner/engine"
 	for range 80 {
-		if _, err := docker.Ask(t.Context(), socket); err == nil {
+		if version, err := docker.Ask(t.Context(), socket); err == nil {
+			t.Logf("the inner engine is Docker %s", version)
 			return o, socket
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -74,11 +78,33 @@ func outer(t *testing.T, c target.Config, h target.Host, p plan.Plan) (*lxd.Cont
 	return nil, ""
 }
 
+// engineInto copies an engine that is first on the path and no part of the machine's
+// own /usr, which the outer container has.
+func engineInto(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{"dockerd", "containerd", "containerd-shim-runc-v2"} {
+		at, err := exec.LookPath(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(at, "/usr/") {
+			continue
+		}
+		data, err := os.ReadFile(at)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A GPU that LXD gives to a container (security.nesting) is seen and opened by a
 // container of Docker in it; what the outer one may not open, the inner one may
 // not either, whatever its engine allows.
 //
-// Seen with Docker 20.10.24 and LXD 5.0.2: in a user namespace runc writes no rule
+// Seen with Docker 20.10.24, 26.1.5 and 28.5.2, and LXD 5.0.2: in a user namespace runc writes no rule
 // and binds the nodes; on cgroup v1 without one the kernel takes no rule that is
 // wider than the outer one's, and the inner container does not start.
 func TestDockerInsideLXD(t *testing.T) {
