@@ -23,7 +23,7 @@ func State(m host.Model) []byte { return StateWith(m, nvmlfake.Options{}) }
 // it does not support is not in the file. Of a host on which NVML does not
 // start, the file has the code and the library's version alone.
 func StateWith(m host.Model, opts nvmlfake.Options) []byte {
-	w := &state{made: map[string]string{}}
+	w := &state{made: map[string]string{}, cut: map[string][]string{}}
 	w.all(m, opts)
 	return w.Bytes()
 }
@@ -55,7 +55,11 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 // A state is the file while it is written. See csrc/host.c for its form.
 type state struct {
 	bytes.Buffer
-	made map[string]string // lines that other GPUs and instances have as well, by what they follow from; nil: none is kept
+	made map[string]string   // lines that other GPUs and instances have as well, by what they follow from; nil: none is kept
+	cut  map[string][]string // the same of a GPU's instances: what stands around the UUIDs of its MIG devices
+
+	parts []string // of the GPU that is written, up to from
+	from  int
 }
 
 // same writes what lines writes, which was made before where the key was the same.
@@ -86,16 +90,10 @@ func layout(g host.GPU) string {
 	}
 	out := []byte("on")
 	for _, gi := range g.MIG.Instances {
-		out = fmt.Appendf(out, " %d@%d:%s", gi.ID, gi.Start, shape(gi))
-	}
-	return string(out)
-}
-
-// shape says what a GPU instance is, wherever it lies.
-func shape(gi host.GPUInstance) string {
-	out := fmt.Appendf(nil, "%s/%d/%d/%d", gi.Profile, gi.ProfileID, gi.Size, gi.MemoryMiB)
-	for _, ci := range gi.Compute {
-		out = fmt.Appendf(out, "/%d %s", ci.ID, ci.Profile)
+		out = fmt.Appendf(out, " %d@%d:%s/%d/%d/%d", gi.ID, gi.Start, gi.Profile, gi.ProfileID, gi.Size, gi.MemoryMiB)
+		for _, ci := range gi.Compute {
+			out = fmt.Appendf(out, "/%d %d %s", ci.ID, ci.Index, ci.Profile)
+		}
 	}
 	return string(out)
 }
@@ -165,11 +163,32 @@ func (w *state) mig(g host.GPU, d nvml.Device) {
 	if g.MIG == nil {
 		return
 	}
+	key := "instances " + product(g) + " " + g.Name + " " + layout(g)
+	for _, b := range g.PCI.BARs {
+		key = fmt.Sprint(key, " ", b.Size)
+	}
 	devices := migDevices(d)
+	if between, ok := w.cut[key]; ok {
+		w.WriteString(between[0])
+		for _, gi := range g.MIG.Instances {
+			for _, ci := range gi.Compute {
+				if m, ok := devices[ids{gi.ID, ci.ID}]; ok {
+					fact(w, "miguuid", m.GetUUID)
+					between = between[1:]
+					w.WriteString(between[0])
+				}
+			}
+		}
+		return
+	}
+	w.parts, w.from = nil, w.Len()
 	for _, gi := range g.MIG.Instances {
 		if h, r := d.GetGpuInstanceById(gi.ID); r == nvml.SUCCESS {
-			w.gi(g, gi, h, devices)
+			w.gi(gi, h, devices)
 		}
+	}
+	if w.made != nil {
+		w.cut[key] = append(w.parts, string(w.Bytes()[w.from:]))
 	}
 }
 
@@ -214,10 +233,17 @@ func migDevices(d nvml.Device) map[ids]nvml.Device {
 	return out
 }
 
-func (w *state) gi(g host.GPU, gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml.Device) {
+func (w *state) gi(gi host.GPUInstance, h nvml.GpuInstance, devices map[ids]nvml.Device) {
 	info, _ := h.GetInfo()
 	w.line("gi %d %d %d %d", info.Id, info.ProfileId, info.Placement.Start, info.Placement.Size)
-	w.same("parts "+product(g)+" "+shape(gi), func() { w.parts(gi, h) })
+	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
+			remaining, _ := h.GetComputeInstanceRemainingCapacity(&p)
+			w.line("ciprofile %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining,
+				engines(p.SharedCopyEngineCount, p.SharedDecoderCount, p.SharedEncoderCount, p.SharedJpegCount, p.SharedOfaCount))
+			w.line("ciname MIG %s", nvmlfake.ComputeProfileName(gi.Profile, int(p.SliceCount)))
+		}
+	}
 	for _, ci := range gi.Compute {
 		c, r := h.GetComputeInstanceById(ci.ID)
 		if r != nvml.SUCCESS {
@@ -231,25 +257,15 @@ func (w *state) gi(g host.GPU, gi host.GPUInstance, h nvml.GpuInstance, devices 
 	}
 }
 
-// parts writes the compute instance profiles of a GPU instance.
-func (w *state) parts(gi host.GPUInstance, h nvml.GpuInstance) {
-	for n := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
-		if p, r := h.GetComputeInstanceProfileInfo(n, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED); r == nvml.SUCCESS {
-			remaining, _ := h.GetComputeInstanceRemainingCapacity(&p)
-			w.line("ciprofile %d %d %d %d %d %d %s", n, p.Id, p.SliceCount, p.InstanceCount, p.MultiprocessorCount, remaining,
-				engines(p.SharedCopyEngineCount, p.SharedDecoderCount, p.SharedEncoderCount, p.SharedJpegCount, p.SharedOfaCount))
-			w.line("ciname MIG %s", nvmlfake.ComputeProfileName(gi.Profile, int(p.SliceCount)))
-		}
-	}
-}
-
 func (w *state) migDevice(m nvml.Device) {
 	index, _ := m.GetIndex()
 	a, _ := m.GetAttributes()
 	memory, _ := m.GetMemoryInfo()
 	w.line("mig %d %d %d %d %d %d %s", index, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB, memory.Total, a.MultiprocessorCount,
 		engines(a.SharedCopyEngineCount, a.SharedDecoderCount, a.SharedEncoderCount, a.SharedJpegCount, a.SharedOfaCount))
+	w.parts = append(w.parts, string(w.Bytes()[w.from:]))
 	fact(w, "miguuid", m.GetUUID)
+	w.from = w.Len()
 	fact(w, "migbar1", func() (uint64, nvml.Return) { v, r := m.GetBAR1MemoryInfo(); return v.Bar1Total, r })
 	fact(w, "migname", m.GetName)
 }
