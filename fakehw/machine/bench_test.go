@@ -3,6 +3,7 @@ package machine_test
 import (
 	"fmt"
 	"os/exec"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -108,6 +109,7 @@ func BenchmarkEnter(b *testing.B) {
 	times, ratios := make([][]float64, len(work)), make([][]float64, len(work))
 	for b.Loop() {
 		for i, f := range work {
+			runtime.GC() // what the one before left, as if each had a process of its own
 			start := time.Now()
 			f()
 			times[i] = append(times[i], float64(time.Since(start).Microseconds())/1000)
