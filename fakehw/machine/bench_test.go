@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/fakehw/live"
@@ -106,12 +108,13 @@ func BenchmarkEnter(b *testing.B) {
 	}
 	names := []string{"8-gpus", "1-gpu", "64-gpus", "64-gpus-224-mig", "64-gpus-448-mig", "unshare"}
 	work := []func(){enter(gpus(b, 8, 0)), enter(gpus(b, 1, 0)), enter(gpus(b, 64, 0)), enter(gpus(b, 64, 32)), enter(crowd(b, 64)), unshare}
-	times, ratios := make([][]float64, len(work)), make([][]float64, len(work))
+	times, ratios, cpus := make([][]float64, len(work)), make([][]float64, len(work)), make([][]float64, len(work))
 	for b.Loop() {
 		for i, f := range work {
 			runtime.GC() // what the one before left, as if each had a process of its own
-			start := time.Now()
+			start, used := time.Now(), processorTime(b)
 			f()
+			cpus[i] = append(cpus[i], float64((processorTime(b)-used).Microseconds())/1000)
 			times[i] = append(times[i], float64(time.Since(start).Microseconds())/1000)
 			ratios[i] = append(ratios[i], times[i][len(times[i])-1]/times[0][len(times[0])-1])
 		}
@@ -120,6 +123,22 @@ func BenchmarkEnter(b *testing.B) {
 	b.ReportMetric(0, "ns/op") // of all together: means nothing
 	for i, name := range names {
 		b.ReportMetric(median(times[i]), name+"-ms")
+		b.ReportMetric(median(cpus[i]), name+"-cpu-ms")
 		b.ReportMetric(median(ratios[i]), name+"-x-8-gpus")
+		b.ReportMetric(median(cpus[i])/median(cpus[0]), name+"-cpu-x-8-gpus")
 	}
+}
+
+// processorTime is what we and the processes that have ended used, which other work
+// on the machine hardly changes.
+func processorTime(b *testing.B) time.Duration {
+	var sum time.Duration
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var r unix.Rusage
+		if err := unix.Getrusage(who, &r); err != nil {
+			b.Fatal(err)
+		}
+		sum += time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	}
+	return sum
 }

@@ -88,8 +88,13 @@ func (t *Tree) parent(op, p string) (*Entry, error) {
 // straight does parent's work for the common case, a way of directories alone;
 // nil where a link or something else stands in it, before anything was made.
 func (t *Tree) straight(p string) *Entry {
-	e := t.root
-	for rest := strings.TrimPrefix(p, "/"); rest != ""; {
+	e, rest := t.root, strings.TrimPrefix(p, "/")
+	if t.last.e != nil {
+		if below, ok := strings.CutPrefix(p, t.last.dir+"/"); ok {
+			e, rest = t.last.e, below
+		}
+	}
+	for rest != "" {
 		name, tail, _ := strings.Cut(rest, "/")
 		next := e.Children[name]
 		if next == nil {
