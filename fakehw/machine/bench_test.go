@@ -86,7 +86,7 @@ func crowd(tb testing.TB, n int) host.Model {
 // in the same round.
 func BenchmarkEnter(b *testing.B) {
 	machinetest.Require(b)
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	enter := func(m host.Model) func() {
 		return func() {
 			p := machine.Prepare()

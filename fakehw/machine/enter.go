@@ -244,6 +244,9 @@ func (p *process) converse(ctx context.Context, s *server, o Options, lost func(
 				return Entered{}, m.Failed, nil
 			case m.Up:
 				close(s.up)
+				if o.Up != nil {
+					o.Up()
+				}
 			case m.Done:
 				s.done <- struct{}{}
 			}

@@ -62,6 +62,8 @@ type Options struct {
 	Signals <-chan os.Signal
 	// UserNamespace takes the unprivileged way even where we are root.
 	UserNamespace bool
+	// Up, unless nil, is called when the command runs.
+	Up func()
 	// Prepared is a first process that was started before; nil: Enter starts it.
 	// Its streams are ours.
 	Prepared *Prepared

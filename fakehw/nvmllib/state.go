@@ -46,6 +46,9 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 					w.line("reading %s %d %d", x.Call, x.Arg, x.Value)
 				}
 				w.mig(g, d)
+				if i == 0 { // the others are about as long
+					w.Grow(w.Len() * len(m.NVIDIAGPUs()))
+				}
 			}
 		}
 	}

@@ -31,7 +31,7 @@ It takes root, or a kernel that lets every user have user namespaces.`,
   gpurig host enter dgx-a100 --fault off-bus:0 -- nvidia-smi`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			debug.SetGCPercent(400) // until the command runs, there is little to collect
+			debug.SetGCPercent(-1) // until the command runs, there is little to collect
 			more, command, err := cutFaults(args[1:])
 			if err != nil {
 				return err
@@ -79,6 +79,7 @@ func enterHost(ctx context.Context, s Streams, h fakeHost, options fakemachine.O
 		return broken(err)
 	}
 	options.Name, options.Warn = h.name, s.Err
+	options.Up = func() { debug.SetGCPercent(100) }
 	if err := userspace.Add(ctx, l, &options, userspace.Options{NVML: h.request.NVML, Warn: s.Err}); err != nil {
 		return broken(err)
 	}
