@@ -16,6 +16,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"CDI names", "core/cdi", "FuzzParseName"},
 	{"CDI Specs, YAML and JSON", "core/cdi", "FuzzParse"},
 	{"L4T CSV", "core/cdi/nvidia", "FuzzParseCSV"},
+	{"YAML files of ours", "core/strictyaml", "FuzzRead"},
 	{"policy", "core/policy/policyfile", "FuzzParse"},
 	{"hook arguments", "core/translate", "FuzzHookArgs"},
 	{"/proc/devices, /proc/misc, mountinfo, of a translation", "core/translate", "FuzzProcTexts"},

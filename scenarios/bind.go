@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gpurig/core/host"
+	"gpurig/core/strictyaml"
 )
 
 // Placeholders stand in a scenario with needs for what a host has. They are words
@@ -211,14 +212,14 @@ func Placeholders() []string {
 func unbound(text string) bool { return placeholder.MatchString(text) }
 
 // placeholders checks the words in brackets, wherever they stand.
-func (c *checker) placeholders(root where) {
+func (c *checker) placeholders(root strictyaml.Path) {
 	for key, part := range map[string]any{"containers": c.s.Containers, "steps": c.s.Steps, "expect": c.s.Expect} {
 		seen := map[string]bool{}
 		rewrite(reflect.ValueOf(part), func(text string) string {
 			for _, p := range placeholder.FindAllString(text, -1) {
 				if !seen[p] {
 					seen[p] = true
-					c.placeholder(p, root.at(key))
+					c.placeholder(p, root.Key(key))
 				}
 			}
 			return text
@@ -226,12 +227,12 @@ func (c *checker) placeholders(root where) {
 	}
 }
 
-func (c *checker) placeholder(p string, w where) {
+func (c *checker) placeholder(p string, w strictyaml.Path) {
 	word := strings.Trim(p, "<>")
 	switch all := Placeholders(); {
 	case !slices.Contains(all, word):
-		c.at(w, "Known: "+strings.Join(all, ", ")+".", "unknown placeholder %q%s", p, meant(word, all))
+		c.At(w, "Known: "+strings.Join(all, ", ")+".", "unknown placeholder %q%s", p, strictyaml.Meant(word, all))
 	case c.s.Needs == nil:
-		c.at(w, `Say what the host must have: needs: {gpus: ">=1"}.`, "placeholder %s in a scenario without needs", p)
+		c.At(w, `Say what the host must have: needs: {gpus: ">=1"}.`, "placeholder %s in a scenario without needs", p)
 	}
 }

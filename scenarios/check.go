@@ -2,7 +2,6 @@ package scenarios
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"gpurig/core/policy"
+	"gpurig/core/strictyaml"
 )
 
 // Limits of one scenario: a slip of the finger must not make a million
@@ -19,8 +19,7 @@ const (
 	maxContainers = 64
 	maxDevices    = 64 // of one container, as GPUs of one host
 	maxSteps      = 256
-	maxEntries    = 4096 // of any list or map: files, nodes, expectations
-	maxText       = 64 << 10
+	maxFile       = 256 << 10 // bytes; the largest that people write has a few thousand
 )
 
 // NativeAgrees, as Scenario.Native, makes a difference a failure.
@@ -37,315 +36,284 @@ var (
 	mountWords = []string{"ro", "rw", "nosuid", "nodev", "noexec"}
 )
 
+// form is how a scenario file is written.
+var form = strictyaml.New[Scenario](strictyaml.Options{
+	What: "scenario", Bytes: maxFile, Entries: 4096, Text: 64 << 10, Words: true, Lines: true,
+})
+
 // A checker looks at the values of one decoded scenario. What could not be
 // decoded has been reported already and is not looked at again.
 type checker struct {
-	*decoder
+	*strictyaml.Doc
 	s    *Scenario
 	opts Options
 }
 
-func check(d *decoder, s *Scenario, opts Options) {
-	c := checker{decoder: d, s: s, opts: opts}
-	var root where
-	c.sizes(reflect.ValueOf(*s), root)
-	c.host(s.Host, root.at("host"), true)
-	c.needs(s.Needs, root.at("needs"))
+func check(d *strictyaml.Doc, s *Scenario, opts Options) {
+	c := checker{Doc: d, s: s, opts: opts}
+	var root strictyaml.Path
+	c.host(s.Host, root.Key("host"), true)
+	c.needs(s.Needs, root.Key("needs"))
 	c.placeholders(root)
-	c.driver(s.Driver, root.at("driver"))
+	c.driver(s.Driver, root.Key("driver"))
 	c.labels(root)
 	if s.Bug != "" && !bugForm.MatchString(s.Bug) {
-		c.at(root.at("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
+		c.At(root.Key("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
 	}
-	c.oneOf(s.Targets, Targets, root.at("targets"))
-	c.oneOf(list(s.Native), []string{NativeAgrees}, root.at("native"))
-	c.matrix(root.at("matrix"))
-	c.files(s.Specs, root.at("specs"))
-	c.policy(s.Policy, root.at("policy"))
+	c.oneOf("target", s.Targets, Targets, root.Key("targets"))
+	c.oneOf("native", list(s.Native), []string{NativeAgrees}, root.Key("native"))
+	c.matrix(root.Key("matrix"))
+	c.files(s.Specs, root.Key("specs"))
+	c.policy(s.Policy, root.Key("policy"))
 	for i := range s.Changes {
-		c.change(&s.Changes[i], root.at("changes").item(i))
+		c.change(&s.Changes[i], root.Key("changes").Item(i))
 	}
 	for i, f := range s.Faults {
 		if f == "" {
-			c.at(root.at("faults").item(i), "Leave the entry out.", "an empty fault")
+			c.At(root.Key("faults").Item(i), "Leave the entry out.", "an empty fault")
 		}
-		c.fault(f, root.at("faults").item(i))
+		c.fault(f, root.Key("faults").Item(i))
 	}
 	c.containers(root)
 	c.steps(root)
 	c.expectations(root)
 }
 
-// sizes bounds every list, map and text, wherever it is.
-func (c *checker) sizes(v reflect.Value, w where) {
-	switch v.Kind() {
-	case reflect.Pointer:
-		if !v.IsNil() {
-			c.sizes(v.Elem(), w)
-		}
-	case reflect.Struct:
-		for _, f := range fieldsOf(v.Type()) {
-			c.sizes(v.Field(f.index), w.at(f.key))
-		}
-	case reflect.Map:
-		if v.Len() > maxEntries {
-			c.at(w, "", "%s has %d entries; at most %d", w.name(), v.Len(), maxEntries)
-			return
-		}
-		for it := v.MapRange(); it.Next(); {
-			c.sizes(it.Value(), w.at(fmt.Sprint(it.Key())))
-		}
-	case reflect.Slice:
-		if v.Len() > maxEntries {
-			c.at(w, "", "%s has %d entries; at most %d", w.name(), v.Len(), maxEntries)
-			return
-		}
-		for i := range v.Len() {
-			c.sizes(v.Index(i), w.item(i))
-		}
-	case reflect.String:
-		if v.Len() > maxText {
-			c.at(w, "", "%s has %d bytes; at most %d", w.name(), v.Len(), maxText)
-		}
-	}
-}
-
-func (c *checker) labels(root where) {
+func (c *checker) labels(root strictyaml.Path) {
 	for i, l := range c.s.Labels {
-		c.wordAt(l, root.at("labels").item(i))
+		c.wordAt(l, root.Key("labels").Item(i))
 	}
-	c.unique(c.s.Labels, root.at("labels"))
+	c.unique(c.s.Labels, root.Key("labels"))
 }
 
-func (c *checker) matrix(w where) {
+func (c *checker) matrix(w strictyaml.Path) {
 	m := c.s.Matrix
 	n := 1
 	for _, dim := range m.dimensions() {
 		if dim.values == nil {
 			continue
 		}
-		at := w.at(dim.key)
+		at := w.Key(dim.key)
 		if len(dim.values) == 0 {
-			c.at(at, "Leave the key out.", "%q has no value to vary over", dim.key)
+			c.At(at, "Leave the key out.", "%q has no value to vary over", dim.key)
 		}
 		c.unique(dim.values, at)
 		n = min(n*max(len(dim.values), 1), 1<<20)
 	}
 	if n > MaxVariants {
-		c.at(w, "Split the scenario, or vary less.", "the matrix has more than %d variants", MaxVariants)
+		c.At(w, "Split the scenario, or vary less.", "the matrix has more than %d variants", MaxVariants)
 	}
 	for i, h := range m.Host {
-		c.host(h, w.at("host").item(i), false)
+		c.host(h, w.Key("host").Item(i), false)
 	}
 	for i, v := range m.Driver {
-		c.driver(v, w.at("driver").item(i))
+		c.driver(v, w.Key("driver").Item(i))
 	}
-	c.oneOf(m.Cgroup, CgroupList, w.at("cgroup"))
-	c.oneOf(m.IDMap, IDMapList, w.at("idmap"))
-	c.oneOf(m.Image, c.opts.Images, w.at("image"))
+	c.oneOf("cgroup", m.Cgroup, CgroupList, w.Key("cgroup"))
+	c.oneOf("idmap", m.IDMap, IDMapList, w.Key("idmap"))
+	c.oneOf("image", m.Image, c.opts.Images, w.Key("image"))
 	if c.s.Host != "" && m.Host != nil {
-		c.at(w.at("host"), "Keep the one in the matrix.", "the host is given twice: host and matrix.host")
+		c.At(w.Key("host"), "Keep the one in the matrix.", "the host is given twice: host and matrix.host")
 	}
 	if c.s.Driver != "" && m.Driver != nil {
-		c.at(w.at("driver"), "Keep the one in the matrix.", "the driver is given twice: driver and matrix.driver")
+		c.At(w.Key("driver"), "Keep the one in the matrix.", "the driver is given twice: driver and matrix.driver")
 	}
 }
 
-func (c *checker) containers(root where) {
-	at := root.at("containers")
+func (c *checker) containers(root strictyaml.Path) {
+	at := root.Key("containers")
 	if len(c.s.Containers) == 0 {
-		c.at(at, "Add containers: {c1: {devices: {gpu0: {id: \"nvidia.com/gpu=0\"}}}}.", "no container")
+		c.At(at, "Add containers: {c1: {devices: {gpu0: {id: \"nvidia.com/gpu=0\"}}}}.", "no container")
 	}
 	if len(c.s.Containers) > maxContainers {
-		c.at(at, "", "%d containers; at most %d", len(c.s.Containers), maxContainers)
+		c.At(at, "", "%d containers; at most %d", len(c.s.Containers), maxContainers)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.s.Containers)) {
-		w := at.at(name)
+		w := at.Key(name)
 		ctr := c.s.Containers[name]
 		if !isName(name, "-", 32) {
-			c.atKey(w, "", "container name %q: want at most 32 letters, digits and \"-\"", name)
+			c.AtKey(w, "", "container name %q: want at most 32 letters, digits and \"-\"", name)
 		}
-		c.oneOf(list(ctr.Image), c.opts.Images, w.at("image"))
-		c.oneOf(list(ctr.Cgroup), CgroupList, w.at("cgroup"))
-		c.oneOf(list(ctr.IDMap), IDMapList, w.at("idmap"))
+		c.oneOf("image", list(ctr.Image), c.opts.Images, w.Key("image"))
+		c.oneOf("cgroup", list(ctr.Cgroup), CgroupList, w.Key("cgroup"))
+		c.oneOf("idmap", list(ctr.IDMap), IDMapList, w.Key("idmap"))
 		if len(ctr.Devices) > maxDevices {
-			c.at(w.at("devices"), "", "%d devices; at most %d", len(ctr.Devices), maxDevices)
+			c.At(w.Key("devices"), "", "%d devices; at most %d", len(ctr.Devices), maxDevices)
 		}
 		for dev := range ctr.Devices {
-			c.deviceName(dev, w.at("devices").at(dev), true)
+			c.deviceName(dev, w.Key("devices").Key(dev), true)
 		}
 		for dim, own := range map[string]string{"cgroup": ctr.Cgroup, "idmap": ctr.IDMap, "image": ctr.Image} {
 			if own != "" && c.s.Matrix.has(dim) {
-				c.at(w.at(dim), "Leave it to the matrix.", "%s is given twice: here and in matrix.%s", dim, dim)
+				c.At(w.Key(dim), "Leave it to the matrix.", "%s is given twice: here and in matrix.%s", dim, dim)
 			}
 		}
 	}
 }
 
-func (c *checker) deviceName(name string, w where, key bool) {
+func (c *checker) deviceName(name string, w strictyaml.Path, key bool) {
 	if isName(name, "-._", 64) {
 		return
 	}
-	report := c.at
+	report := c.At
 	if key {
-		report = c.atKey
+		report = c.AtKey
 	}
 	report(w, "", "device name %q: want at most 64 letters, digits, \"-\", \".\" and \"_\"", name)
 }
 
-func (c *checker) container(name string, w where) {
+func (c *checker) container(name string, w strictyaml.Path) {
 	if c.noContainer(name) {
 		known := slices.Sorted(maps.Keys(c.s.Containers))
-		c.at(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, meant(name, known))
+		c.At(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictyaml.Meant(name, known))
 	}
 }
 
 func (c *checker) noContainer(name string) bool {
 	_, ok := c.s.Containers[name]
-	return !ok && !c.failed[where{"containers"}.id()]
+	return !ok && !c.Failed("containers")
 }
 
-func (c *checker) steps(root where) {
-	at := root.at("steps")
+func (c *checker) steps(root strictyaml.Path) {
+	at := root.Key("steps")
 	if c.s.Steps != nil && len(c.s.Steps) == 0 {
-		c.at(at, "Leave the key out: then every container is started.", "no step")
+		c.At(at, "Leave the key out: then every container is started.", "no step")
 	}
 	if len(c.s.Steps) > maxSteps {
-		c.at(at, "", "%d steps; at most %d", len(c.s.Steps), maxSteps)
+		c.At(at, "", "%d steps; at most %d", len(c.s.Steps), maxSteps)
 	}
 	for i := range c.s.Steps {
-		c.step(&c.s.Steps[i], at.item(i))
+		c.step(&c.s.Steps[i], at.Item(i))
 	}
 }
 
-func (c *checker) step(st *Step, w where) {
+func (c *checker) step(st *Step, w strictyaml.Path) {
 	c.exactlyOne(reflect.ValueOf(*st), w, "step")
 	for key, name := range map[string]string{"start": st.Start, "stop": st.Stop, "restart": st.Restart} {
 		if name != "" {
-			c.container(name, w.at(key))
+			c.container(name, w.Key(key))
 		}
 	}
 	for key, p := range map[string]*Plug{"plug": st.Plug, "unplug": st.Unplug} {
 		if p == nil {
 			continue
 		}
-		at := w.at(key)
-		c.container(p.Container, at.at("container"))
-		c.deviceName(p.Name, at.at("name"), false)
+		at := w.Key(key)
+		c.container(p.Container, at.Key("container"))
+		c.deviceName(p.Name, at.Key("name"), false)
 		if key == "unplug" && p.Device != (Device{}) {
-			c.at(at.at("device"), "Name the device; its options are known.", "unplug takes no device options")
+			c.At(at.Key("device"), "Name the device; its options are known.", "unplug takes no device options")
 		}
 	}
 	if st.Change != nil {
-		c.change(st.Change, w.at("change"))
+		c.change(st.Change, w.Key("change"))
 	}
-	c.fault(st.Fault, w.at("fault"))
-	c.fault(st.Heal, w.at("heal"))
+	c.fault(st.Fault, w.Key("fault"))
+	c.fault(st.Heal, w.Key("heal"))
 	for _, name := range slices.Sorted(maps.Keys(st.Expect)) {
-		c.expect(name, st.Expect[name], w.at("expect").at(name))
+		c.expect(name, st.Expect[name], w.Key("expect").Key(name))
 	}
 }
 
 // fault reports text that names no fault.
-func (c *checker) fault(text string, w where) {
+func (c *checker) fault(text string, w strictyaml.Path) {
 	if text == "" || c.opts.Fault == nil {
 		return
 	}
 	if err := c.opts.Fault(text); err != nil {
-		c.at(w, "", "%v", err)
+		c.At(w, "", "%v", err)
 	}
 }
 
 // exactlyOne reports a step or change that says nothing, or two things at once.
 // "expect" is not a thing that happens.
-func (c *checker) exactlyOne(v reflect.Value, w where, what string) {
+func (c *checker) exactlyOne(v reflect.Value, w strictyaml.Path, what string) {
 	var set, all []string
-	for _, f := range fieldsOf(v.Type()) {
-		if f.key == "expect" {
+	for _, f := range form.Fields(v.Type()) {
+		if f.Key == "expect" {
 			continue
 		}
-		all = append(all, f.key)
-		if !v.Field(f.index).IsZero() {
-			set = append(set, f.key)
+		all = append(all, f.Key)
+		if !f.Of(v).IsZero() {
+			set = append(set, f.Key)
 		}
 	}
-	written := slices.DeleteFunc(slices.Clone(all), func(k string) bool { _, ok := c.spots[w.at(k).id()]; return !ok })
+	written := slices.DeleteFunc(slices.Clone(all), func(k string) bool { return !c.Has(w.Key(k)) })
 	switch {
 	case len(written) == 1 && len(set) == 1:
 	case len(written) > 1:
-		c.at(w, "Make it a list of several.", "a %s does one thing; this one has %s", what, strings.Join(written, " and "))
+		c.At(w, "Make it a list of several.", "a %s does one thing; this one has %s", what, strings.Join(written, " and "))
 	case len(written) == 1:
-		c.at(w.at(written[0]), "", "%q does nothing with this value", written[0])
+		c.At(w.Key(written[0]), "", "%q does nothing with this value", written[0])
 	default:
-		c.at(w, "One of: "+strings.Join(all, ", ")+".", "a %s that does nothing", what)
+		c.At(w, "One of: "+strings.Join(all, ", ")+".", "a %s that does nothing", what)
 	}
 }
 
-func (c *checker) change(ch *Change, w where) {
+func (c *checker) change(ch *Change, w strictyaml.Path) {
 	c.exactlyOne(reflect.ValueOf(*ch), w, "change")
-	c.driver(ch.Driver, w.at("driver"))
-	c.driver(ch.DriverUser, w.at("driver-user"))
+	c.driver(ch.Driver, w.Key("driver"))
+	c.driver(ch.DriverUser, w.Key("driver-user"))
 	for name, major := range ch.Majors {
 		if major == 0 || major > 4095 {
-			c.at(w.at("majors").at(name), "", "major %d: want 1 to 4095", major)
+			c.At(w.Key("majors").Key(name), "", "major %d: want 1 to 4095", major)
 		}
 	}
-	c.drivers(ch.Drivers, w.at("drivers"))
-	c.drivers(ch.BlockDrivers, w.at("block-drivers"))
+	c.drivers(ch.Drivers, w.Key("drivers"))
+	c.drivers(ch.BlockDrivers, w.Key("block-drivers"))
 	if m := ch.MIG; m != nil {
-		c.index(m.GPU, w.at("mig").at("gpu"))
+		c.index(m.GPU, w.Key("mig").Key("gpu"))
 		if m.Off && len(m.Profiles) > 0 {
-			c.at(w.at("mig").at("off"), "", "MIG mode off and profiles exclude each other")
+			c.At(w.Key("mig").Key("off"), "", "MIG mode off and profiles exclude each other")
 		}
 	}
 	if ch.RemoveGPU != nil {
-		c.index(*ch.RemoveGPU, w.at("remove-gpu"))
+		c.index(*ch.RemoveGPU, w.Key("remove-gpu"))
 	}
 	for gpu, minor := range ch.Minors {
-		at := w.at("minors").at(strconv.Itoa(gpu))
+		at := w.Key("minors").Key(strconv.Itoa(gpu))
 		c.index(gpu, at)
 		if minor < 0 || minor > 254 {
-			c.at(at, "", "minor %d: want 0 to 254", minor)
+			c.At(at, "", "minor %d: want 0 to 254", minor)
 		}
 	}
-	c.paths(ch.RemoveNodes, w.at("remove-nodes"))
-	c.paths(ch.Remove, w.at("remove"))
-	c.files(ch.Files, w.at("files"))
-	c.files(ch.Links, w.at("links"))
+	c.paths(ch.RemoveNodes, w.Key("remove-nodes"))
+	c.paths(ch.Remove, w.Key("remove"))
+	c.files(ch.Files, w.Key("files"))
+	c.files(ch.Links, w.Key("links"))
 	for i, n := range ch.Nodes {
-		at := w.at("nodes").item(i)
-		c.path(n.Path, at.at("path"))
-		c.number(n.Number, at.at("number"))
-		c.oneOf(list(n.Type), typeList, at.at("type"))
-		c.mode(n.Mode, at.at("mode"))
+		at := w.Key("nodes").Item(i)
+		c.path(n.Path, at.Key("path"))
+		c.number(n.Number, at.Key("number"))
+		c.oneOf("type", list(n.Type), typeList, at.Key("type"))
+		c.mode(n.Mode, at.Key("mode"))
 		if n.Number == "" && n.Mode == "" && n.UID == nil && n.GID == nil {
-			c.at(at, "Give a number, mode, uid or gid.", "nothing of node %q is changed", n.Path)
+			c.At(at, "Give a number, mode, uid or gid.", "nothing of node %q is changed", n.Path)
 		}
 	}
 }
 
-func (c *checker) drivers(list map[string]uint32, w where) {
+func (c *checker) drivers(list map[string]uint32, w strictyaml.Path) {
 	for name, major := range list {
-		at := w.at(name)
+		at := w.Key(name)
 		if major == 0 || major > 4095 {
-			c.at(at, "", "major %d: want 1 to 4095", major)
+			c.At(at, "", "major %d: want 1 to 4095", major)
 		}
 		if !driverName.MatchString(name) {
-			c.at(at, "", "driver %q: want one word, as in /proc/devices", name)
+			c.At(at, "", "driver %q: want one word, as in /proc/devices", name)
 		}
 	}
 }
 
 // policy reports what no policy file can allow.
-func (c *checker) policy(p policy.Policy, w where) {
+func (c *checker) policy(p policy.Policy, w strictyaml.Path) {
 	err := p.Validate()
 	if err == nil {
 		return
 	}
 	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
 		if f, ok := errors.AsType[*policy.FieldError](e); ok {
-			key, index, _ := strings.Cut(strings.TrimSuffix(f.Field, "]"), "[")
-			c.at(w.at(key).at(index), "", "%s: %s", f.Field, f.Why)
+			c.At(w.Key(f.Field), "", "%s: %s", f.Field, f.Why)
 		}
 	}
 }

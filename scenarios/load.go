@@ -7,15 +7,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
+	"gpurig/core/strictyaml"
 )
 
 // Options are the words that a scenario may use. A nil list is not checked.
@@ -29,15 +26,15 @@ type Options struct {
 
 // Load reads the scenarios at paths: files, or folders with all that is in
 // them. Scenarios come in order of name; a file given twice comes once. An
-// error is a Problems with everything that is wrong in all files.
+// error is a strictyaml.Problems with everything that is wrong in all files.
 func Load(opts Options, paths ...string) ([]Scenario, error) {
 	var all []Scenario
-	var problems Problems
+	var problems strictyaml.Problems
 	seen := map[string]bool{}
 	for _, p := range paths {
 		files, err := filesBelow(p)
 		if err != nil {
-			problems = append(problems, &Problem{File: p, Msg: reasonOf(err)})
+			problems = append(problems, &strictyaml.Problem{File: p, Msg: reasonOf(err)})
 		}
 		for _, f := range files {
 			if seen[f.path] {
@@ -46,7 +43,7 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 			seen[f.path] = true
 			data, err := readFile(f.path)
 			if err != nil {
-				problems = append(problems, &Problem{File: f.path, Msg: reasonOf(err)})
+				problems = append(problems, &strictyaml.Problem{File: f.path, Msg: reasonOf(err)})
 				continue
 			}
 			s, err := Parse(f.name, f.path, data, opts)
@@ -62,7 +59,7 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 // wrong in them does not matter.
 func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 	var all []Scenario
-	var problems Problems
+	var problems strictyaml.Problems
 	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || path.Ext(p) != ext || !isNamed(strings.TrimSuffix(p, ext), names) {
 			return err
@@ -77,7 +74,7 @@ func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 		return nil
 	})
 	if err != nil {
-		problems = append(problems, &Problem{File: "scenarios", Msg: reasonOf(err)})
+		problems = append(problems, &strictyaml.Problem{File: "scenarios", Msg: reasonOf(err)})
 	}
 	return sorted(all, problems)
 }
@@ -106,30 +103,26 @@ func Has(fsys fs.FS, name string) bool {
 
 const ext = ".yaml"
 
-// maxFile bounds one scenario file, in bytes. The largest that people write has
-// a few thousand.
-const maxFile = 256 << 10
-
-func sorted(all []Scenario, problems Problems) ([]Scenario, error) {
+func sorted(all []Scenario, problems strictyaml.Problems) ([]Scenario, error) {
 	slices.SortStableFunc(all, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Name == all[i-1].Name {
-			problems = append(problems, &Problem{File: all[i].File, Msg: fmt.Sprintf("a scenario %q is in %s too", all[i].Name, all[i-1].File),
+			problems = append(problems, &strictyaml.Problem{File: all[i].File, Msg: fmt.Sprintf("a scenario %q is in %s too", all[i].Name, all[i-1].File),
 				Hint: "Reports and shards go by name: rename one of the files."})
 		}
 	}
-	if err := problems.err(); err != nil {
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
-func problemsOf(file string, err error) Problems {
-	if ps, ok := errors.AsType[Problems](err); ok {
+func problemsOf(file string, err error) strictyaml.Problems {
+	if ps, ok := errors.AsType[strictyaml.Problems](err); ok {
 		return ps
 	}
 	if err != nil {
-		return Problems{{File: file, Msg: reasonOf(err)}}
+		return strictyaml.Problems{{File: file, Msg: reasonOf(err)}}
 	}
 	return nil
 }
@@ -203,77 +196,32 @@ func readFile(p string) ([]byte, error) {
 		return nil, errors.New("not a regular file")
 	}
 	if info.Size() > maxFile {
-		return nil, tooLarge(info.Size())
+		return nil, fmt.Errorf("%d bytes; a scenario has at most %d", info.Size(), maxFile)
 	}
 	return os.ReadFile(p)
 }
 
-func tooLarge(n int64) error {
-	return fmt.Errorf("%d bytes; a scenario has at most %d", n, maxFile)
-}
-
 // Parse reads one scenario. Name is its name in reports, file what problems are
-// reported against. An error is a Problems with everything that is wrong.
+// reported against. An error is a strictyaml.Problems with everything that is wrong.
 func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 	s := Scenario{Name: name, File: file}
-	d := newDecoder(file, data)
-	switch {
-	case len(data) > maxFile:
-		d.report(place{}, "", "%v", tooLarge(int64(len(data))))
-	case !utf8.Valid(data):
-		d.report(place{}, "", "not UTF-8 text")
-	case tooDeep(data) > 0:
-		d.report(place{}, "", "line %d: nested deeper than %d levels", tooDeep(data), maxNesting)
-	case strings.IndexFunc(string(data), func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t' }) >= 0:
-		d.report(place{}, "", "has a control character")
-	default:
-		s.Title = d.title()
-		if body := d.parse(data); body != nil {
-			d.value(body, reflect.ValueOf(&s).Elem(), nil)
-			check(d, &s, opts)
-		}
+	d, ok := form.Read(file, data, &s)
+	s.Title = title(d, data)
+	if ok {
+		check(d, &s, opts)
 	}
-	if err := d.problems.err(); err != nil {
+	if err := d.Err(); err != nil {
 		return Scenario{Name: name, File: file}, err
 	}
 	return s, nil
 }
 
-// parse returns the document's body, or nil after a report.
-func (d *decoder) parse(data []byte) (body ast.Node) {
-	defer func() {
-		if p := recover(); p != nil { // goccy/go-yaml panics on some malformed input
-			d.report(place{1, 1}, "", "not YAML: the parser gave up: %v", p)
-			body = nil
-		}
-	}()
-	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, msg := place{1, 1}, err.Error()
-		if e, ok := errors.AsType[yaml.Error](err); ok {
-			at, msg = placeOfToken(e.GetToken()), e.GetMessage()
-		}
-		d.report(at, "", "not YAML: %s", msg)
-		return nil
-	}
-	docs := slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool { return doc.Body == nil })
-	switch len(docs) {
-	case 0:
-		d.report(place{1, 1}, "", "holds no scenario")
-		return nil
-	case 1:
-		return docs[0].Body
-	}
-	d.report(placeOf(docs[1].Body), "Put each scenario into a file of its own.", "a second YAML document; a file holds one scenario")
-	return nil
-}
-
 // title returns the first comment: the lines from the first on that begin with
 // "#", up to the first that does not or that is empty.
-func (d *decoder) title() string {
+func title(d *strictyaml.Doc, data []byte) string {
 	var words []string
-	for _, line := range d.lines {
-		rest, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "#")
+	for line := range strings.Lines(string(data)) {
+		rest, ok := strings.CutPrefix(line, "#")
 		if rest = strings.TrimSpace(rest); !ok || rest == "" {
 			break
 		}
@@ -284,9 +232,9 @@ func (d *decoder) title() string {
 	first, _ := utf8.DecodeRuneInString(t)
 	switch {
 	case t == "":
-		d.report(place{1, 1}, hint, "the first comment is missing; it is the scenario's title")
+		d.At("", hint, "the first comment is missing; it is the scenario's title")
 	case !strings.HasSuffix(t, ".") || len(strings.Fields(t)) < 3 || unicode.IsLower(first):
-		d.report(place{1, 1}, hint, "the first comment is not a sentence: %q", t)
+		d.At("", hint, "the first comment is not a sentence: %q", t)
 	}
 	return t
 }

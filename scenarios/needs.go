@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
+	"gpurig/core/strictyaml"
 )
 
 // Needs say what a host must have for a scenario that does not care which host it
@@ -93,15 +94,15 @@ func vendorOf(g host.GPU) string {
 	return ""
 }
 
-func (c *checker) needs(n *Needs, w where) {
+func (c *checker) needs(n *Needs, w strictyaml.Path) {
 	if n == nil {
 		return
 	}
 	if n.GPUs != "" && !gpusForm.MatchString(n.GPUs) {
-		c.at(w.at("gpus"), "", `%q: want a number of GPUs such as "2", ">=2" or "<=1"`, n.GPUs)
+		c.At(w.Key("gpus"), "", `%q: want a number of GPUs such as "2", ">=2" or "<=1"`, n.GPUs)
 	}
-	c.oneOf(list(n.Vendor), VendorList, w.at("vendor"))
+	c.oneOf("vendor", list(n.Vendor), VendorList, w.Key("vendor"))
 	if *n == (Needs{}) {
-		c.at(w, `Say how many: needs: {gpus: ">=1"}.`, "needs nothing")
+		c.At(w, `Say how many: needs: {gpus: ">=1"}.`, "needs nothing")
 	}
 }

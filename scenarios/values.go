@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/device"
+	"gpurig/core/strictyaml"
 )
 
 // maxGPU bounds an NVML index: no host has more than 64 GPUs here.
@@ -47,83 +48,83 @@ func isName(s, punctuation string, most int) bool {
 	return s != "" && len(s) <= most
 }
 
-// oneOf checks words against a closed list; a nil list allows all.
-func (c *checker) oneOf(words, known []string, w where) {
+// oneOf checks words of one kind against a closed list; a nil list allows all.
+func (c *checker) oneOf(what string, words, known []string, w strictyaml.Path) {
 	for i, word := range words {
 		at := w
-		if _, ok := c.spots[w.item(i).id()]; ok {
-			at = w.item(i)
+		if c.Has(w.Item(i)) {
+			at = w.Item(i)
 		}
 		if known != nil && !slices.Contains(known, word) {
-			c.at(at, "Known: "+strings.Join(known, ", ")+".", "unknown %s %q%s", strings.TrimSuffix(strings.Trim(w.name(), `"`), "s"), word, meant(word, known))
+			c.At(at, "Known: "+strings.Join(known, ", ")+".", "unknown %s %q%s", what, word, strictyaml.Meant(word, known))
 		}
 	}
 	c.unique(words, w)
 }
 
-func (c *checker) unique(words []string, w where) {
+func (c *checker) unique(words []string, w strictyaml.Path) {
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
-			c.at(w.item(i), "", "%q stands twice in %s", word, w.name())
+			c.At(w.Item(i), "", "%q stands twice in %s", word, w)
 		}
 	}
 }
 
-func (c *checker) wordAt(s string, w where) {
+func (c *checker) wordAt(s string, w strictyaml.Path) {
 	if s != "" && !wordForm.MatchString(s) {
-		c.at(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
+		c.At(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
 	}
 }
 
 // host checks a profile name, or a path to a file: one with a "/" or ".yaml".
-func (c *checker) host(h string, w where, need bool) {
+func (c *checker) host(h string, w strictyaml.Path, need bool) {
 	switch {
 	case h == "" && need && c.s.Matrix.Host == nil:
-		c.at(w, "Add host: NAME; gpurig host list prints the names.", "no host")
+		c.At(w, "Add host: NAME; gpurig host list prints the names.", "no host")
 	case h == "":
-		if _, ok := c.spots[w.id()]; ok {
-			c.at(w, "", "the host's name is empty")
+		if c.Has(w) {
+			c.At(w, "", "the host's name is empty")
 		}
 	case strings.ContainsRune(h, '/') || strings.HasSuffix(h, ext) || strings.HasSuffix(h, ".txtar"):
 		if slices.Contains(strings.Split(h, "/"), "..") || path.IsAbs(h) {
-			c.at(w, "Put the file beside the scenario, or below it.", "host file %q leads out of the scenario's folder", h)
+			c.At(w, "Put the file beside the scenario, or below it.", "host file %q leads out of the scenario's folder", h)
 		}
 	case c.opts.Hosts != nil && !slices.Contains(c.opts.Hosts, h):
-		c.at(w, "gpurig host list prints the names.", "unknown host %q%s", h, meant(h, c.opts.Hosts))
+		c.At(w, "gpurig host list prints the names.", "unknown host %q%s", h, strictyaml.Meant(h, c.opts.Hosts))
 	}
 }
 
-func (c *checker) driver(v string, w where) {
+func (c *checker) driver(v string, w strictyaml.Path) {
 	if v != "" && !driverForm.MatchString(v) {
-		c.at(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
+		c.At(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
 	}
 }
 
-func (c *checker) index(i int, w where) {
+func (c *checker) index(i int, w strictyaml.Path) {
 	if i < 0 || i > maxGPU {
-		c.at(w, "", "GPU %d: want an NVML index, 0 to %d", i, maxGPU)
+		c.At(w, "", "GPU %d: want an NVML index, 0 to %d", i, maxGPU)
 	}
 }
 
-func (c *checker) number(n string, w where) {
+func (c *checker) number(n string, w strictyaml.Path) {
 	if n == "" || unbound(n) {
 		return
 	}
 	if _, err := device.ParseNum(n); err != nil {
-		c.at(w, "", "%v", err)
+		c.At(w, "", "%v", err)
 	}
 }
 
-func (c *checker) mode(m string, w where) {
+func (c *checker) mode(m string, w strictyaml.Path) {
 	if m != "" && !modeForm.MatchString(m) {
-		c.at(w, "", "mode %q: want three octal digits, such as 0660", m)
+		c.At(w, "", "mode %q: want three octal digits, such as 0660", m)
 	}
 }
 
 // path checks an absolute, clean path.
-func (c *checker) path(p string, w where) {
+func (c *checker) path(p string, w strictyaml.Path) {
 	if problem := pathProblem(p); problem != "" {
-		c.at(w, "", "path %q %s", p, problem)
+		c.At(w, "", "path %q %s", p, problem)
 	}
 }
 
@@ -143,31 +144,31 @@ func pathProblem(p string) string {
 	return ""
 }
 
-func (c *checker) paths(ps []string, w where) {
+func (c *checker) paths(ps []string, w strictyaml.Path) {
 	for i, p := range ps {
-		c.path(p, w.item(i))
+		c.path(p, w.Item(i))
 	}
 	c.unique(ps, w)
 }
 
 // pathKeys checks the keys of a map by path.
-func pathKeys[T any](c *checker, m map[string]T, w where) {
+func pathKeys[T any](c *checker, m map[string]T, w strictyaml.Path) {
 	for p := range m {
 		if problem := pathProblem(p); problem != "" {
-			c.atKey(w.at(p), "", "path %q %s", p, problem)
+			c.AtKey(w.Key(p), "", "path %q %s", p, problem)
 		}
 	}
 }
 
-func (c *checker) files(m map[string]string, w where) { pathKeys(c, m, w) }
+func (c *checker) files(m map[string]string, w strictyaml.Path) { pathKeys(c, m, w) }
 
 // pattern checks a pattern as path.Match reads it.
-func (c *checker) patterns(ps []string, w where, absolute bool) {
+func (c *checker) patterns(ps []string, w strictyaml.Path, absolute bool) {
 	for i, p := range ps {
 		if _, err := path.Match(p, ""); err != nil {
-			c.at(w.item(i), `* and ? stand for letters other than "/", [a-z] for one of a set.`, "pattern %q is not well formed", p)
+			c.At(w.Item(i), `* and ? stand for letters other than "/", [a-z] for one of a set.`, "pattern %q is not well formed", p)
 		} else if absolute && !path.IsAbs(p) {
-			c.at(w.item(i), "", "path %q is not absolute", p)
+			c.At(w.Item(i), "", "path %q is not absolute", p)
 		}
 	}
 	c.unique(ps, w)

@@ -2,9 +2,9 @@
 // the work, and prints. One file has one command.
 //
 // Results go to standard output, everything else to standard error. A mistake
-// of the user is an "error:" line that says what, where and why, and a "hint:"
-// line that says what to do. Colours appear on a terminal only, and never with
-// NO_COLOR set.
+// of the user is an "error:" line that says what, where and why, with the line of
+// the file that has it, and a "hint:" line that says what to do. Colours appear on
+// a terminal only, and never with NO_COLOR set.
 package cli
 
 import (
@@ -16,6 +16,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"gpurig/core/strictyaml"
 )
 
 // Exit codes, part of the interface: CI scripts branch on them.
@@ -147,10 +149,14 @@ verdict, one report.`,
 	return root
 }
 
-// printError writes one "error:" line for each problem, and its hint.
+// printError writes one "error:" line for each problem, the line of the file
+// that has it, and its hint.
 func printError(w io.Writer, err error) {
 	for _, e := range flatten(err) {
 		fmt.Fprintf(w, "error: %s\n", printable(e.Error()))
+		if p, ok := errors.AsType[*strictyaml.Problem](e); ok {
+			fmt.Fprint(w, printable(p.Excerpt()))
+		}
 		if h := hintOf(e); h != "" {
 			fmt.Fprintf(w, "hint: %s\n", printable(h))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/refuse"
+	"gpurig/core/strictyaml"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/reach"
 )
@@ -25,6 +26,10 @@ func hintOf(err error) string {
 	var r *refuse.Error
 	if errors.As(err, &r) {
 		return r.Hint
+	}
+	var p *strictyaml.Problem
+	if errors.As(err, &p) && p.Hint != "" {
+		return p.Hint
 	}
 	var f *fault.Error
 	if errors.As(err, &f) {

@@ -1,0 +1,168 @@
+// Package strictyaml reads the YAML files that people write for this project,
+// into Go values, and tells everything that is wrong in one go, each with its
+// place, its line and a hint.
+//
+// It reads less than YAML: one document of plain data. Anchors, aliases, tags,
+// merge keys, unknown keys, keys that stand twice, characters that cannot be seen
+// and deep nesting are refused, so that a file means what it shows. What values
+// mean is for the caller to check: the Doc knows where each of them stands.
+//
+// CDI Specs are not read here but by package cdi, with the parser of the CDI
+// library, so that they mean to us what they mean to container engines.
+package strictyaml
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// Options say how a kind of file is written. A limit of 0 is none.
+type Options struct {
+	What    string // what one file holds: "policy"
+	Bytes   int    // limit of a file
+	Entries int    // limit of a list or a set of keys, where the field has none
+	Text    int    // limit of one text, in bytes
+	Empty   bool   // a file without anything in it is one
+	Words   bool   // 0660, 550.10 and true are texts too, as they are written; else those need quotes
+	Lines   bool   // texts may have line breaks and control characters
+}
+
+// A Reader reads files of one kind into a T: a struct whose fields have tags.
+//
+//	yaml:"key"         the field's key; "-" or none: no key sets it
+//	yaml:"key,single"  a list of one may be written without the list
+//	range:"0..63"      bounds of a number, or of each of a list or map
+//	max:"64"           most entries of a list or map
+//
+// Fields are texts, bool, int, uint32, what has UnmarshalText, and structs,
+// pointers, slices and maps of them. Embedded structs add their keys.
+type Reader[T any] struct {
+	opts   Options
+	fields map[reflect.Type][]Field
+}
+
+// New returns a reader. It panics where T has a field that cannot be read.
+func New[T any](opts Options) *Reader[T] {
+	r := &Reader[T]{opts: opts, fields: map[reflect.Type][]Field{}}
+	collect(reflect.TypeFor[T](), r.fields)
+	return r
+}
+
+// Fields returns the keys of a struct that is part of T, in order.
+func (r *Reader[T]) Fields(t reflect.Type) []Field { return r.fields[t] }
+
+// Read fills v. What is wrong is in the Doc, to which the caller adds what its
+// own checks find; ok says that there is a document for them to look at.
+func (r *Reader[T]) Read(file string, data []byte, v *T) (d *Doc, ok bool) {
+	d = &Doc{file: file, data: data, opts: r.opts, fields: r.fields, spots: map[Path]spot{}}
+	body := d.parse()
+	if body != nil {
+		d.value(body, reflect.ValueOf(v).Elem(), "", nil)
+	}
+	return d, body != nil || len(d.problems) == 0
+}
+
+// A Path leads to a value: "gpus[0].product". The empty one is the whole file.
+type Path string
+
+// Key returns the path of what a key holds.
+func (p Path) Key(key string) Path {
+	if p == "" {
+		return Path(key)
+	}
+	return p + "." + Path(key)
+}
+
+// Item returns the path of an entry of a list.
+func (p Path) Item(i int) Path { return p + "[" + Path(strconv.Itoa(i)) + "]" }
+
+// up returns the path above, or one of them: a key may have a dot.
+func (p Path) up() Path {
+	return p[:max(strings.LastIndexAny(string(p), ".["), 0)]
+}
+
+func (p Path) String() string {
+	if p == "" {
+		return "the file"
+	}
+	return string(p)
+}
+
+// A place is a line and a column of a file, both from 1.
+type place struct{ line, column int }
+
+// A spot is where a key and its value stand.
+type spot struct{ key, value place }
+
+// A Doc is one file that was read: where everything stands in it, and what is
+// wrong.
+type Doc struct {
+	file     string
+	data     []byte
+	lines    []string // of data, once one is needed
+	opts     Options
+	fields   map[reflect.Type][]Field
+	spots    map[Path]spot
+	failed   map[Path]bool // what could not be read: nothing more is said of it
+	problems Problems
+}
+
+// Has reports whether the file has something at p.
+func (d *Doc) Has(p Path) bool { _, ok := d.spots[p]; return ok }
+
+// Failed reports whether the value at p could not be read, which was reported.
+func (d *Doc) Failed(p Path) bool { return d.failed[p] }
+
+// At reports a problem with the value at p, or with the closest thing above it
+// that stands in the file. Of a value that could not be read, nothing more is
+// said. An error formatted with %w is the problem's cause.
+func (d *Doc) At(p Path, hint, format string, args ...any) {
+	if !d.failed[p] {
+		d.report(d.find(p).value, hint, format, args...)
+	}
+}
+
+// AtKey reports a problem with the key at p.
+func (d *Doc) AtKey(p Path, hint, format string, args ...any) {
+	d.report(d.find(p).key, hint, format, args...)
+}
+
+// Err returns Problems, by line and column, or nil when there is none.
+func (d *Doc) Err() error { return d.problems.Err() }
+
+func (d *Doc) find(p Path) spot {
+	for ; p != ""; p = p.up() {
+		if s, ok := d.spots[p]; ok {
+			return s
+		}
+	}
+	return spot{place{1, 1}, place{1, 1}}
+}
+
+// fail reports a value that could not be read.
+func (d *Doc) fail(at place, p Path, hint, format string, args ...any) {
+	d.report(at, hint, format, args...)
+	d.forget(p)
+}
+
+func (d *Doc) forget(p Path) {
+	if d.failed == nil {
+		d.failed = map[Path]bool{}
+	}
+	d.failed[p] = true
+}
+
+func (d *Doc) report(at place, hint, format string, args ...any) {
+	err := fmt.Errorf(format, args...)
+	p := &Problem{File: d.file, Line: at.line, Column: at.column, Hint: hint, Msg: oneLine(err.Error()), Err: errors.Unwrap(err)}
+	if d.lines == nil {
+		d.lines = strings.Split(string(d.data), "\n")
+	}
+	if at.line > 0 && at.line <= len(d.lines) {
+		p.source = strings.TrimRight(d.lines[at.line-1], "\r")
+	}
+	d.problems = append(d.problems, p)
+}
