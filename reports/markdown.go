@@ -45,6 +45,11 @@ func Markdown(r Report) []byte {
 	list(&b, "Failed: the product is wrong", pick(r, Fail), findingLines)
 	list(&b, "Broken: could not be judged", pick(r, Broken), func(res Result) string { return "  - " + cell(res.Reason) })
 	list(&b, differTitle, pick(r, Differ), findingLines)
+	for _, res := range r.Results {
+		for _, n := range res.Notes {
+			fmt.Fprintf(&b, "\n%s: %s\n", cell(res.Key()), cell(n))
+		}
+	}
 	skips(&b, pick(r, Skip))
 	return []byte(b.String())
 }

@@ -63,6 +63,7 @@ type Result struct {
 	Labels     []string          `json:"labels,omitempty"`
 	Verdict    Verdict           `json:"verdict"`
 	Reason     string            `json:"reason,omitempty"` // why it is skip or broken
+	Notes      []string          `json:"notes,omitempty"`  // steps that do not apply to the target, and why
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`

@@ -34,6 +34,15 @@ func Summary(r Report, took time.Duration) string {
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
 		fmt.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
 	}
+	noted := map[string]int{}
+	for _, res := range r.Results {
+		for _, n := range res.Notes {
+			noted[n]++
+		}
+	}
+	for _, n := range slices.Sorted(maps.Keys(noted)) {
+		fmt.Fprintf(&b, "noted %d times: %s\n", noted[n], oneLine(n))
+	}
 	if b.Len() > 0 {
 		fmt.Fprintln(&b)
 	}

@@ -79,7 +79,7 @@ func (h *Hardware) unfit(v *scenarios.Variant) string {
 		return h.Problem
 	}
 	for i := range v.Steps {
-		if st := &v.Steps[i]; st.Change != nil && !h.allows(*st.Change) || st.Reboot || st.Crash || st.Fault != "" || st.Heal != "" {
+		if st := &v.Steps[i]; st.Change != nil && !h.allows(*st.Change) || st.Reboot || st.Crash || st.RestartDaemon || st.Fault != "" || st.Heal != "" {
 			return fmt.Sprintf("changes its host (step %d: %s), and this machine is left as it is", i+1, stepName(st))
 		}
 	}

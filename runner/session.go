@@ -28,7 +28,8 @@ type session struct {
 	ctrs    map[string]*container
 	step    string
 	found   []reports.Finding
-	looks   []look // every observation, in order, to compare targets by
+	notes   []string // steps that did not apply
+	looks   []look   // every observation, in order, to compare targets by
 	marks   marks
 	undo    []func() error // changes to the machine at hand
 	trace   *Trace         // nil: not kept
@@ -158,6 +159,8 @@ func stepName(st *scenarios.Step) string {
 		return "reboot"
 	case st.Crash:
 		return "crash"
+	case st.RestartDaemon:
+		return "restart the daemon"
 	case st.Fault != "":
 		return "fault " + st.Fault
 	case st.Heal != "":
@@ -205,6 +208,9 @@ func (s *session) create(ctx context.Context) error {
 func (s *session) config(name string, c scenarios.Container) target.Config {
 	sum := sha256.Sum256([]byte(s.v.ID()))
 	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap)}
+	if slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
+		cfg.Alone = s.v.ID()
+	}
 	if cfg.Image == "" {
 		cfg.Image = "glibc"
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
@@ -28,9 +29,11 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 	case st.Unplug != nil:
 		return s.unplug(ctx, s.ctrs[st.Unplug.Container], st.Unplug.Name)
 	case st.Reboot:
-		return s.reboot(ctx, target.Container.Stop)
+		return s.reboot(ctx, target.Container.Stop, false)
 	case st.Crash:
-		return s.reboot(ctx, target.Container.Crash)
+		return s.reboot(ctx, target.Container.Crash, true)
+	case st.RestartDaemon:
+		return s.restartDaemon(ctx)
 	case st.Change != nil && s.machine.real != nil:
 		return s.change(*st.Change)
 	case st.Change != nil:
@@ -180,7 +183,7 @@ func (s *session) restart(ctx context.Context, c *container) error {
 }
 
 // reboot takes the host down and up again; down is what becomes of containers.
-func (s *session) reboot(ctx context.Context, down func(target.Container, context.Context) error) error {
+func (s *session) reboot(ctx context.Context, down func(target.Container, context.Context) error, crash bool) error {
 	for _, name := range s.names() {
 		if c := s.ctrs[name]; c.running() {
 			if err := down(c.real, ctx); err != nil {
@@ -188,7 +191,42 @@ func (s *session) reboot(ctx context.Context, down func(target.Container, contex
 			}
 		}
 	}
+	for _, c := range s.served() {
+		if err := c.RebootHost(ctx, crash); err != nil {
+			return err
+		}
+	}
 	return s.become(s.park.reboot(ctx, s.machine))
+}
+
+// restartDaemon restarts what serves the containers while they run.
+func (s *session) restartDaemon(ctx context.Context) error {
+	served := s.served()
+	if len(served) == 0 {
+		s.notes = append(s.notes, fmt.Sprintf("step %s: not applicable: no container of %s has a daemon that it outlives", s.step, s.target.Name()))
+	}
+	for _, c := range served {
+		err := c.RestartDaemon(ctx)
+		if cannot, ok := errors.AsType[*target.CannotError](err); ok {
+			return &skipError{cannot.Why}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served returns one container of each daemon.
+func (s *session) served() []target.Served {
+	var out []target.Served
+	for _, name := range s.names() {
+		c, ok := s.ctrs[name].real.(target.Served)
+		if ok && c.Daemon() != nil && !slices.ContainsFunc(out, func(x target.Served) bool { return x.Daemon() == c.Daemon() }) {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (c *container) running() bool { return c.real != nil && c.real.Running() }

@@ -107,17 +107,18 @@ type NodeChange struct {
 
 // A Step is one thing that happens. Exactly one field is set.
 type Step struct {
-	Start   string            `yaml:"start,omitempty" json:"start,omitempty"`
-	Stop    string            `yaml:"stop,omitempty" json:"stop,omitempty"`
-	Restart string            `yaml:"restart,omitempty" json:"restart,omitempty"`
-	Plug    *Plug             `yaml:"plug,omitempty" json:"plug,omitempty"`     // into a running container
-	Unplug  *Plug             `yaml:"unplug,omitempty" json:"unplug,omitempty"` // from a running container
-	Reboot  bool              `yaml:"reboot,omitempty" json:"reboot,omitempty"` // the host: containers down, /run and lazily made nodes gone
-	Crash   bool              `yaml:"crash,omitempty" json:"crash,omitempty"`   // power loss: as reboot, but no clean-up of containers ran
-	Change  *Change           `yaml:"change,omitempty" json:"change,omitempty"` // to the host, while it runs
-	Fault   string            `yaml:"fault,omitempty" json:"fault,omitempty"`   // something breaks on the host: "off-bus:0"
-	Heal    string            `yaml:"heal,omitempty" json:"heal,omitempty"`     // and is well again
-	Expect  map[string]Expect `yaml:"expect,omitempty" json:"expect,omitempty"` // judged here
+	Start         string            `yaml:"start,omitempty" json:"start,omitempty"`
+	Stop          string            `yaml:"stop,omitempty" json:"stop,omitempty"`
+	Restart       string            `yaml:"restart,omitempty" json:"restart,omitempty"`
+	Plug          *Plug             `yaml:"plug,omitempty" json:"plug,omitempty"`                     // into a running container
+	Unplug        *Plug             `yaml:"unplug,omitempty" json:"unplug,omitempty"`                 // from a running container
+	Reboot        bool              `yaml:"reboot,omitempty" json:"reboot,omitempty"`                 // the host: containers down, /run and lazily made nodes gone
+	Crash         bool              `yaml:"crash,omitempty" json:"crash,omitempty"`                   // power loss: as reboot, but no clean-up of containers ran
+	RestartDaemon bool              `yaml:"restart-daemon,omitempty" json:"restart-daemon,omitempty"` // the container manager's, while containers run
+	Change        *Change           `yaml:"change,omitempty" json:"change,omitempty"`                 // to the host, while it runs
+	Fault         string            `yaml:"fault,omitempty" json:"fault,omitempty"`                   // something breaks on the host: "off-bus:0"
+	Heal          string            `yaml:"heal,omitempty" json:"heal,omitempty"`                     // and is well again
+	Expect        map[string]Expect `yaml:"expect,omitempty" json:"expect,omitempty"`                 // judged here
 }
 
 // A Plug names a device of a container; in "plug" Device gives its options.

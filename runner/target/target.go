@@ -49,6 +49,22 @@ type Config struct {
 	Image  string       // of package image: "glibc", "musl", "none", …
 	Cgroup string       // "v1" or "v2"
 	IDMap  []plan.IDMap // empty: privileged
+	// Alone has a daemon for the containers that have the same word here, and no
+	// other: it is restarted, or its host is. Empty: it serves all.
+	Alone string
+}
+
+// A Served is a Container of a daemon, which it outlives.
+type Served interface {
+	Container
+	// Daemon is the same for containers of the same daemon; nil: none yet.
+	Daemon() any
+	// RestartDaemon restarts it in good order; containers go on. A *CannotError says
+	// that it is not ours to restart.
+	RestartDaemon(ctx context.Context) error
+	// RebootHost ends it, and all that is in memory, after its containers were stopped
+	// or, in a crash, lost; then it is started on the state that it kept.
+	RebootHost(ctx context.Context, crash bool) error
 }
 
 // A Container has a root file system that outlives its runs.

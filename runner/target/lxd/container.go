@@ -40,7 +40,8 @@ type Container struct {
 	now   emission    // what it was last given
 	hooks bool        // a hook file was written
 
-	own map[string]lxdapi.Device // what the daemon passes by itself, in place of any plan; nil: nothing
+	leave func(ctx context.Context) error // the daemon, when it was removed; nil: it stays
+	own   map[string]lxdapi.Device        // what the daemon passes by itself, in place of any plan; nil: nothing
 }
 
 var _ target.Container = (*Container)(nil)
@@ -236,6 +237,9 @@ func (c *Container) Remove(ctx context.Context) error {
 		c.line = nil
 	}
 	err = errors.Join(err, os.RemoveAll(c.outside("")))
+	if c.leave != nil {
+		err = errors.Join(err, c.leave(ctx))
+	}
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}

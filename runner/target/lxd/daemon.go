@@ -38,6 +38,7 @@ type daemon struct {
 	world   *world.World
 	flavour lxdapi.Flavour
 	program string
+	unshare string // of util-linux
 	nest    *world.Nest
 	run     *exec.Cmd // the daemon; nil: not running
 	ended   chan struct{}
@@ -46,15 +47,19 @@ type daemon struct {
 
 // newDaemon sets up the namespaces, and starts no daemon yet.
 func newDaemon(w *world.World, f lxdapi.Flavour, p programs) (*daemon, error) {
-	d := &daemon{world: w, flavour: f, program: p.daemon}
+	d := &daemon{world: w, flavour: f, program: p.daemon, unshare: p.unshare}
 	for _, dir := range []string{stateDir, "empty"} {
 		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
 			return nil, err
 		}
 	}
-	var err error
-	d.nest, err = w.Nest(p.unshare, "root", subids)
-	return d, err
+	return d, d.boot()
+}
+
+// boot makes the namespaces.
+func (d *daemon) boot() (err error) {
+	d.nest, err = d.world.Nest(d.unshare, "root", subids)
+	return err
 }
 
 // command returns a program to be run in the daemon's namespaces.
@@ -142,6 +147,9 @@ func (d *daemon) stop(sig unix.Signal) error {
 
 // close ends every process of the namespace.
 func (d *daemon) close() error {
+	if d.nest == nil { // a reboot failed
+		return nil
+	}
 	err := d.nest.Close()
 	if d.ended != nil {
 		<-d.ended

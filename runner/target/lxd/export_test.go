@@ -16,12 +16,7 @@ func Restart(ctx context.Context, l *LXD, cgroup string, sig unix.Signal) error 
 	if err != nil {
 		return err
 	}
-	if err := s.daemon.stop(sig); err != nil {
-		return err
-	}
-	s.api.Close()
-	s.api, err = s.daemon.start(ctx)
-	return err
+	return s.restart(ctx, sig)
 }
 
 // Kill ends the daemon of one cgroup version for good.

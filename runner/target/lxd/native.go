@@ -38,7 +38,7 @@ type Native struct {
 	seen    map[string]bool // versions of the daemons
 }
 
-type nativeKey struct{ host, cgroup string }
+type nativeKey struct{ host, cgroup, alone string }
 
 // A nativeServer is the daemon on one machine.
 type nativeServer struct {
@@ -119,8 +119,8 @@ func (n *Native) Create(ctx context.Context, c target.Config) (target.Container,
 }
 
 // take returns the daemon on a host, for one container more.
-func (n *Native) take(ctx context.Context, h target.Host, cgroup string) (nativeKey, *server, error) {
-	key := nativeKey{h.Sum, cgroup}
+func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nativeKey, *server, error) {
+	key := nativeKey{h.Sum, c.Cgroup, c.Alone}
 	n.mu.Lock()
 	s := n.servers[key]
 	if s == nil {
@@ -130,7 +130,7 @@ func (n *Native) take(ctx context.Context, h target.Host, cgroup string) (native
 				return nil, cerr
 			}
 			// Not the context of one of those who wait for it.
-			srv, err := startServer(context.WithoutCancel(ctx), n.opts.Flavour, cgroup, p, h.Enter)
+			srv, err := startServer(context.WithoutCancel(ctx), n.opts.Flavour, c.Cgroup, p, h.Enter)
 			if err != nil {
 				return nil, n.unable("%s on the fake machine: %v", n.opts.Flavour, err)
 			}
@@ -178,7 +178,12 @@ func (n *Native) release(key nativeKey) error {
 	}
 	slices.SortFunc(idle, func(a, b nativeKey) int { return n.servers[b].last - n.servers[a].last })
 	var errs []error
-	for _, k := range idle[min(len(idle), idleDaemons):] {
+	keep := 0
+	for _, k := range idle {
+		if keep < idleDaemons && k.alone == "" { // nobody else asks for one that serves a name alone
+			keep++
+			continue
+		}
 		errs = append(errs, n.servers[k].close())
 		delete(n.servers, k)
 	}
@@ -242,11 +247,11 @@ func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan)
 
 // moveTo makes the container one of the daemon on h.
 func (c *nativeContainer) moveTo(ctx context.Context, h target.Host) error {
-	key := nativeKey{h.Sum, c.config.Cgroup}
+	key := nativeKey{h.Sum, c.config.Cgroup, c.config.Alone}
 	if c.now != nil && key == c.key {
 		return nil
 	}
-	key, s, err := c.target.take(ctx, h, c.config.Cgroup)
+	key, s, err := c.target.take(ctx, h, c.config)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,10 @@ type server struct {
 	pid     int
 	nsenter string
 
+	cgroup string // version
+	alone  string // Config.Alone of its containers, and how many there are
+	has    int
+
 	mu     sync.Mutex
 	count  int
 	images map[string]func() error // by kind: imports it, once
@@ -45,7 +49,7 @@ func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p program
 	if err != nil {
 		return nil, err
 	}
-	s := &server{World: w, images: map[string]func() error{}}
+	s := &server{World: w, cgroup: cgroup, images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

@@ -48,6 +48,7 @@ type LXD struct {
 	mu      sync.Mutex
 	servers map[string]*server // by cgroup version
 	cannot  map[string]*target.CannotError
+	alone   []*server // of our own, that serve Config.Alone, or wait to
 }
 
 var (
@@ -165,7 +166,7 @@ func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, er
 	if err := l.Can(ctx, c); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	s, err := l.server(ctx, c.Cgroup)
+	s, err := l.serve(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
@@ -175,10 +176,59 @@ func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, er
 	}
 	ctr, err := s.create(ctx, c, img)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
+		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err, l.release(ctx, s)))
 	}
 	ctr.nesting = l.opts.Nesting
+	ctr.leave = func(ctx context.Context) error { return l.release(ctx, s) }
 	return ctr, nil
+}
+
+// serve returns the daemon for a container: that of all, or one that it has for itself
+// and the others of its name.
+func (l *LXD) serve(ctx context.Context, c target.Config) (*server, error) {
+	s, err := l.server(ctx, c.Cgroup)
+	if err != nil || c.Alone == "" || s.daemon == nil {
+		return s, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range []string{c.Alone, ""} {
+		for _, s := range l.alone {
+			if s.alone == name && s.cgroup == c.Cgroup {
+				s.alone, s.has = c.Alone, s.has+1
+				return s, nil
+			}
+		}
+	}
+	p, cerr := l.able()
+	if cerr != nil {
+		return nil, cerr
+	}
+	if s, err = startServer(context.WithoutCancel(ctx), l.opts.Flavour, c.Cgroup, p, nil); err != nil {
+		return nil, errors.Join(target.ErrBroken, err)
+	}
+	s.alone, s.has = c.Alone, 1
+	l.alone = append(l.alone, s)
+	return s, nil
+}
+
+// release says that a container is gone. A daemon that served it alone serves others
+// then, if it still does.
+func (l *LXD) release(ctx context.Context, s *server) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.alone == "" {
+		return nil
+	}
+	if s.has--; s.has > 0 {
+		return nil
+	}
+	s.alone = ""
+	if !s.lost(ctx) {
+		return nil
+	}
+	l.alone = slices.DeleteFunc(l.alone, func(x *server) bool { return x == s })
+	return s.close()
 }
 
 // Close is part of target.Target. It ends every container that is left, and the
@@ -193,5 +243,9 @@ func (l *LXD) Close(ctx context.Context) error {
 			delete(l.servers, cgroup)
 		}
 	}
+	for _, s := range l.alone {
+		errs = append(errs, s.close())
+	}
+	l.alone = nil
 	return errors.Join(errs...)
 }

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"context"
 	"path"
 	"strings"
 
 	"gpurig/core/lxd"
 	"gpurig/core/plan"
+	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
 	"gpurig/runner/target/lxdconf"
 )
@@ -46,3 +48,19 @@ func (c *Container) emitLXD(p plan.Plan) (emission, error) {
 	e.made = makeNodes(made)
 	return e, nil
 }
+
+// An lxdContainer is a Container of a simulated LXD. LXD starts no container and touches
+// no device when it is started again: it finds what liblxc's monitors run, and mounts
+// what it had mounted. Nodes, which it has in memory, are made anew at each start.
+type lxdContainer struct{ *Container }
+
+var _ target.Served = lxdContainer{}
+
+// Daemon is part of target.Served.
+func (c lxdContainer) Daemon() any { return c.sim }
+
+// RestartDaemon is part of target.Served: what runs is as it was.
+func (lxdContainer) RestartDaemon(context.Context) error { return nil }
+
+// RebootHost is part of target.Served: containers were stopped or lost before.
+func (lxdContainer) RebootHost(context.Context, bool) error { return nil }

@@ -126,11 +126,15 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 			return nil, fmt.Errorf("create %s: %w", c.Name, err)
 		}
 	}
-	return &Container{
+	ctr := &Container{
 		// Docker's read-only root is one to the container alone, not to the runtime and its hooks.
 		sim: s, config: c, image: img, root: root, readOnly: img.ReadOnly && !s.docker, fresh: true,
 		journal: &journal{links: map[string]string{}, was: map[string]string{}, musl: map[string]pathFile{}},
-	}, nil
+	}
+	if s.lxd {
+		return lxdContainer{ctr}, nil
+	}
+	return ctr, nil
 }
 
 // Close is part of target.Target: nothing is shared.

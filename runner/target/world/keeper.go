@@ -164,6 +164,11 @@ func (k *keeper) Output(ctx context.Context, stdin io.Reader, program string, ar
 // out of the latter.
 func (k *keeper) Prefix() string { return k.prefix }
 
+// OutsideRuntime is where the folder is for us that got a tmpfs for a runtime's state.
+func (k *keeper) OutsideRuntime() string {
+	return filepath.Join("/proc", fmt.Sprint(k.pid), "root", k.runtime)
+}
+
 // RemoveCgroups removes the cgroup directories below our own that match a
 // pattern, after what was in them was killed.
 func (k *keeper) RemoveCgroups(pattern string) error {
