@@ -32,7 +32,7 @@ var rooms = []struct {
 	{"core/hookspec", nil},
 	{"core/plan", nil},
 	{"core/strictyaml", []string{"github.com/goccy/go-yaml"}},
-	{"core/policy/policyfile", []string{"core/host", "core/policy", "core/strictyaml", "go.yaml.in/yaml/v3"}},
+	{"core/policy/policyfile", []string{"core/host", "core/policy", "core/strictyaml"}},
 	{"core/policy", nil},
 	{"core/host", []string{"core/host", "golang.org/x/sys/unix"}},
 	{"core/cdi/nvidia", []string{"core/host", "core/cdi", "github.com/NVIDIA/", "tags.cncf.io/container-device-interface"}},

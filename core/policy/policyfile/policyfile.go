@@ -10,30 +10,22 @@
 package policyfile
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
-	"regexp"
+	"reflect"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode/utf8"
-
-	"go.yaml.in/yaml/v3"
 
 	"gpurig/core/host"
 	"gpurig/core/policy"
 	"gpurig/core/refuse"
+	"gpurig/core/strictyaml"
 )
 
-// maxSize and maxEntries bound a file; brackets bounds what the parser may nest.
-const (
-	maxSize    = 64 << 10
-	maxEntries = 1000
-	brackets   = 16
-)
+// maxSize bounds a file, in bytes.
+const maxSize = 64 << 10
+
+// form is how the file is written. NO and 1 are names as well as others.
+var form = strictyaml.New[policy.Policy](strictyaml.Options{What: "policy", Bytes: maxSize, Entries: 1000, Empty: true, Words: true})
 
 // Why a file is not used.
 const (
@@ -70,7 +62,7 @@ func System(root host.Root) (policy.Policy, error) {
 	case !info.Mode.IsRegular():
 		return policy.Policy{}, refuse.New(ReasonPolicy, policy.File, "is not a regular file")
 	case info.Size > maxSize:
-		return policy.Policy{}, tooLarge(policy.File)
+		return policy.Policy{}, refuse.New(ReasonPolicy, policy.File, "is larger than %d bytes", maxSize)
 	}
 	data, err := root.ReadFile(real)
 	if err != nil {
@@ -79,225 +71,43 @@ func System(root host.Root) (policy.Policy, error) {
 	return Parse(data, policy.File)
 }
 
-func tooLarge(name string) error {
-	return refuse.New(ReasonPolicy, name, "is larger than %d bytes", maxSize)
-}
-
 // Parse reads a policy. name is the file's, for messages. The error joins one
-// *refuse.Error for each problem, at "file:line:column: key"; with an error
-// there is no policy. A file without any key is one that widens nothing.
-func Parse(data []byte, name string) (p policy.Policy, err error) {
-	if len(data) > maxSize {
-		return policy.Policy{}, tooLarge(name)
+// *refuse.Error for each problem, whose cause is a *strictyaml.Problem with its
+// place; with an error there is no policy. A file without any key is one that
+// widens nothing.
+func Parse(data []byte, name string) (policy.Policy, error) {
+	var p policy.Policy
+	d, ok := form.Read(name, data, &p)
+	if ok {
+		check(d, p)
 	}
-	r := &reader{name: name, places: map[string]*yaml.Node{}}
-	// The parser reads what a person wrote; a panic in it is no permission.
-	defer func() {
-		if x := recover(); x != nil {
-			p, err = policy.Policy{}, refuse.New(ReasonPolicy, name, "the reader failed: %v", x)
-		}
-	}()
-	if !r.clean(data) {
-		return policy.Policy{}, r.err()
+	problems, bad := errors.AsType[strictyaml.Problems](d.Err())
+	if !bad {
+		return p, nil
 	}
-	doc := r.document(data)
-	if doc != nil {
-		r.keys(doc, &p)
+	refusals := make([]*refuse.Error, len(problems))
+	for i, problem := range problems {
+		refusals[i] = &refuse.Error{Reason: ReasonPolicy, Hint: problem.Hint, Err: problem}
 	}
-	if len(r.problems) == 0 {
-		r.check(p)
-	}
-	if err := r.err(); err != nil {
-		return policy.Policy{}, err
-	}
-	return p, nil
+	return policy.Policy{}, refuse.Join(refusals...)
 }
 
-type reader struct {
-	name     string
-	places   map[string]*yaml.Node // of entries, by field: "sources[1]"
-	problems []*refuse.Error
-}
-
-func (r *reader) err() error { return refuse.Join(r.problems...) }
-
-func (r *reader) problem(line, col int, field, hint, format string, args ...any) {
-	where := r.name
-	if line > 0 {
-		where += fmt.Sprintf(":%d", line)
-	}
-	if col > 0 {
-		where += fmt.Sprintf(":%d", col)
-	}
-	if field != "" {
-		where += ": " + field
-	}
-	r.problems = append(r.problems, refuse.New(ReasonPolicy, where, format, args...).WithHint("%s", hint))
-}
-
-func (r *reader) at(n *yaml.Node, field, hint, format string, args ...any) {
-	r.problem(n.Line, n.Column, field, hint, format, args...)
-}
-
-// clean refuses bytes that a person reviewing the file would not see, and
-// nesting that costs the parser seconds.
-func (r *reader) clean(data []byte) bool {
-	if !utf8.Valid(data) {
-		r.problem(0, 0, "", "", "is not UTF-8")
-		return false
-	}
-	line, depth := 1, 0
-	for _, c := range string(data) {
-		switch {
-		case c == '\n':
-			line++
-		case c == '[' || c == '{':
-			depth++
-		case c == ']' || c == '}':
-			depth--
-		case c == '\t' || c == '\r':
-		case c < ' ' || c > '~' && !printable(c):
-			r.problem(line, 0, "", "", "has the character %U, which cannot be seen", c)
-			return false
-		}
-		if depth > brackets {
-			r.problem(line, 0, "", "", "has more than %d open brackets", brackets)
-			return false
+// check places what is written twice, and what the policy itself finds wrong.
+func check(d *strictyaml.Doc, p policy.Policy) {
+	v := reflect.ValueOf(p)
+	for _, f := range form.Fields(v.Type()) {
+		key, list := strictyaml.Path(f.Key), f.Of(v).Interface().([]string)
+		for i, name := range list {
+			if slices.Contains(list[:i], name) {
+				d.At(key.Item(i), "Keep one of the two.", "%s: %+q stands twice", key.Item(i), name)
+			}
 		}
 	}
-	return true
-}
-
-// printable leaves letters and signs in comments, and refuses all that hides.
-func printable(c rune) bool {
-	return c >= 0xa0 && c != 0xad && c != 0x61c && c != 0xfeff && (c < 0x200b || c > 0x200f) && (c < 0x2028 || c > 0x202e) && (c < 0x2060 || c > 0x206f)
-}
-
-// document returns the one mapping of the file; nil: there is none.
-func (r *reader) document(data []byte) *yaml.Node {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	var doc, more yaml.Node
-	err := dec.Decode(&doc)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err == nil {
-		if err = dec.Decode(&more); err == nil {
-			r.at(&more, "", "Write one.", "a second document begins here")
-			return nil
+	if joined, ok := p.Validate().(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			if f, ok := errors.AsType[*policy.FieldError](err); ok {
+				d.At(strictyaml.Path(f.Field), "", "%s: %s", f.Field, f.Why)
+			}
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		msg, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
-		if m := syntaxLine.FindStringSubmatch(msg); m != nil {
-			line, _ = strconv.Atoi(m[1]) // digits only: see the expression
-			msg = msg[len(m[0]):]
-		}
-		r.problem(line, 0, "", "", "not YAML: %s", msg)
-		return nil
-	}
-	if len(doc.Content) != 1 || doc.Content[0].Tag == "!!null" {
-		return nil
-	}
-	return doc.Content[0]
-}
-
-var syntaxLine = regexp.MustCompile(`^line (\d{1,6}): `)
-
-// keys reads the mapping.
-func (r *reader) keys(n *yaml.Node, p *policy.Policy) {
-	lists := map[string]*[]string{
-		"drivers": &p.Drivers, "block-drivers": &p.BlockDrivers, "sources": &p.Sources, "writable": &p.Writable,
-		"tmpfs": &p.Tmpfs, "environment": &p.Environment, "leave-out": &p.LeaveOut,
-	}
-	known := []string{"drivers", "block-drivers", "sources", "writable", "tmpfs", "environment", "leave-out"}
-	if !r.plain(n, "") || n.Kind != yaml.MappingNode {
-		r.at(n, "", "Write keys with lists: drivers: [vfio].", "is no set of keys")
-		return
-	}
-	seen := map[string]int{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		switch {
-		case !r.plain(k, ""):
-		case k.Kind != yaml.ScalarNode || !slices.Contains(known, k.Value):
-			r.at(k, "", "The keys are "+strings.Join(known, ", ")+".", "unknown key %+q", k.Value)
-		case seen[k.Value] > 0:
-			r.at(k, "", "Make it one list.", "key %q stands twice, first in line %d", k.Value, seen[k.Value])
-		default:
-			seen[k.Value] = k.Line
-			*lists[k.Value] = r.list(v, k.Value)
-		}
-	}
-}
-
-func (r *reader) list(n *yaml.Node, key string) []string {
-	if !r.plain(n, key) {
-		return nil
-	}
-	if n.Kind != yaml.SequenceNode {
-		r.at(n, key, fmt.Sprintf("Write a list: %s: [NAME].", key), "is no list")
-		return nil
-	}
-	if len(n.Content) > maxEntries {
-		r.at(n, key, "", "has %d entries, at most %d are read", len(n.Content), maxEntries)
-		return nil
-	}
-	var out []string
-	for i, c := range n.Content {
-		field := fmt.Sprintf("%s[%d]", key, i)
-		switch {
-		case !r.plain(c, field):
-		case c.Kind != yaml.ScalarNode || c.Tag == "!!null":
-			r.at(c, field, "", "is no name")
-		case slices.Contains(out, c.Value):
-			r.at(c, field, "Keep one of the two.", "%+q stands twice", c.Value)
-		default:
-			r.places[field] = c
-			out = append(out, c.Value)
-		}
-	}
-	return out
-}
-
-// plain refuses what makes a file mean something else than it shows.
-func (r *reader) plain(n *yaml.Node, field string) bool {
-	switch {
-	case n.Kind == yaml.AliasNode || n.Anchor != "":
-		r.at(n, field, "Write the value out.", "anchors and aliases are not read here")
-	case n.Style&yaml.TaggedStyle != 0:
-		r.at(n, field, "", "tags are not read here")
-	case n.Tag == "!!merge":
-		r.at(n, field, "Write the keys out.", "merge keys are not read here")
-	default:
-		return true
-	}
-	return false
-}
-
-// check places what the policy itself finds wrong.
-func (r *reader) check(p policy.Policy) {
-	err := p.Validate()
-	if err == nil {
-		return
-	}
-	for _, e := range joined(err) {
-		field, ok := errors.AsType[*policy.FieldError](e)
-		if !ok {
-			r.problem(0, 0, "", "", "%v", e)
-			continue
-		}
-		n := r.places[field.Field]
-		if n == nil {
-			n = &yaml.Node{}
-		}
-		r.at(n, field.Field, "", "%s", field.Why)
-	}
-}
-
-func joined(err error) []error {
-	if j, ok := err.(interface{ Unwrap() []error }); ok {
-		return j.Unwrap()
-	}
-	return []error{err}
 }
