@@ -183,6 +183,9 @@ func (s *session) create(ctx context.Context) error {
 			return err
 		}
 		if err := s.target.Can(ctx, configs[name]); err != nil {
+			if errors.Is(err, target.ErrBroken) {
+				return err
+			}
 			if cannot, ok := errors.AsType[*target.CannotError](err); ok {
 				return &skipError{cannot.Why}
 			}

@@ -7,8 +7,10 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gpurig/runner/lxdapi"
@@ -79,6 +81,53 @@ func TestDialSaysWhyNot(t *testing.T) {
 	}
 	if _, err := lxdapi.Dial(context.Background(), filepath.Join(t.TempDir(), "none")); !errors.Is(err, lxdapi.ErrConnection) {
 		t.Errorf("no socket: Dial() = %v; want ErrConnection", err)
+	}
+}
+
+// A socket that somebody else may use, and we not, is told from one that is not there.
+// Root may use every socket: there this test binary asks again as another user.
+func TestDialWithoutPermission(t *testing.T) {
+	const asked = "GPURIG_TEST_DIAL"
+	socket := os.Getenv(asked)
+	if socket == "" {
+		dir, err := os.MkdirTemp("", "gpurig-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		socket = filepath.Join(dir, "s")
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		if err := os.Chmod(socket, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if os.Geteuid() == 0 {
+		self, err := os.ReadFile("/proc/self/exe")
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied := filepath.Join(filepath.Dir(socket), "again") // the other user may not reach our own
+		if err := os.WriteFile(copied, self, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(copied, "-test.run", "^TestDialWithoutPermission$")
+		cmd.Dir, cmd.Env = "/", []string{asked + "=" + socket}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("as another user: %v\n%s", err, out)
+		}
+		return
+	}
+	_, err := lxdapi.Dial(context.Background(), socket)
+	if !errors.Is(err, lxdapi.ErrConnection) || !errors.Is(err, syscall.EACCES) {
+		t.Errorf("Dial() = %v; want ErrConnection, permission denied", err)
 	}
 }
 

@@ -67,7 +67,7 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 		if ctx.Err() != nil || !p.asked {
 			return nil, err
 		}
-		return nil, errors.Join(l.unable(hint, "the daemon at %s: %v", p.socket, err), err)
+		return nil, errors.Join(target.ErrBroken, l.unable(hint, "the daemon at %s: %v", p.socket, err))
 	}
 	s := &server{api: api, images: map[string]func() error{}}
 	defer func() {
@@ -77,6 +77,9 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 	}()
 	if f := api.Server().Flavour; f != l.opts.Flavour {
 		return nil, l.unable(hint, "the daemon at %s is %s", p.socket, f)
+	}
+	if why := tooOld(api.Server()); why != "" {
+		return nil, errors.Join(target.ErrBroken, l.unable(hint, "the daemon at %s: %s", p.socket, why))
 	}
 	pid, err := listener(p.socket, api.Server())
 	if err != nil {
@@ -106,6 +109,18 @@ func listener(socket string, s lxdapi.Server) (int, error) {
 		pid = s.PID
 	}
 	return pid, err
+}
+
+// oldest is the extension of the API without which a server knows none of our calls:
+// LXD 3.19 brought it, and every Incus has it.
+const oldest = "instances"
+
+// tooOld says why a server cannot be used; empty: it can.
+func tooOld(s lxdapi.Server) string {
+	if s.Has(oldest) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s is too old: its API has no extension %s", s.Flavour, s.Version, oldest)
 }
 
 // cgroupOf is the version of cgroups that a process finds.

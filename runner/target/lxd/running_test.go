@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,13 +185,27 @@ func TestSocketThatCannotServe(t *testing.T) {
 	}
 	l.(*net.UnixListener).SetUnlinkOnClose(false)
 	l.Close() // as a daemon that was killed leaves its socket
+	old := filepath.Join(t.TempDir(), "old")
+	lo, err := net.Listen("unix", old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"type":"sync","metadata":{"auth":"trusted","api_extensions":["etag"],"environment":{"server":"lxd","server_version":"3.0.3"}}}`)
+	})}
+	go server.Serve(lo)
+	defer server.Close()
 	for socket, want := range map[string]string{
 		filepath.Join(t.TempDir(), "none"): "no such file or directory",
 		deaf:                               "connection refused",
 		"/dev/null":                        "connection refused",
+		old:                                "lxd 3.0.3 is too old",
 	} {
 		err := user(t, lxdapi.LXD, socket).Can(context.Background(), target.Config{Name: "c", Cgroup: "v1"})
 		cerr, ok := errors.AsType[*target.CannotError](err)
+		if !errors.Is(err, target.ErrBroken) {
+			t.Errorf("%s: Can() = %v; want ErrBroken", socket, err)
+		}
 		if !ok || !strings.Contains(cerr.Why, socket) || !strings.Contains(cerr.Why, want) || !strings.Contains(cerr.Hint, "--lxd-socket") {
 			t.Errorf("%s: Can() = %v; want that it cannot, with %q and a hint", socket, err, want)
 		}

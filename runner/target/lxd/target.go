@@ -47,7 +47,7 @@ type LXD struct {
 
 	mu      sync.Mutex
 	servers map[string]*server // by cgroup version
-	cannot  map[string]*target.CannotError
+	cannot  map[string]error
 	alone   []*server // of our own, that serve Config.Alone, or wait to
 }
 
@@ -67,7 +67,7 @@ func New(opts Options) *LXD {
 	if opts.Daemon == "" && opts.Flavour == lxdapi.LXD {
 		opts.Daemon = os.Getenv(DaemonEnv)
 	}
-	return &LXD{opts: opts, servers: map[string]*server{}, cannot: map[string]*target.CannotError{}}
+	return &LXD{opts: opts, servers: map[string]*server{}, cannot: map[string]error{}}
 }
 
 // Open returns a target, or a *target.CannotError where this machine can make no
@@ -144,21 +144,26 @@ func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
 		return nil, err
 	}
 	p, cerr := l.able()
-	if cerr == nil {
-		s, err := l.open(ctx, cgroup, p)
-		if err == nil {
-			l.servers[cgroup] = s
-			return s, nil
-		}
-		if ctx.Err() != nil {
-			return nil, err // the caller gave up: that says nothing of the machine
-		}
+	if cerr != nil {
+		l.cannot[cgroup] = cerr
+		return nil, cerr
+	}
+	s, err := l.open(ctx, cgroup, p)
+	if err == nil {
+		l.servers[cgroup] = s
+		return s, nil
+	}
+	if ctx.Err() != nil {
+		return nil, err // the caller gave up: that says nothing of the machine
+	}
+	if !errors.Is(err, target.ErrBroken) { // a daemon that the user named was to be had
 		if !errors.As(err, &cerr) {
 			cerr = l.unable("", "%v", err)
 		}
+		err = cerr
 	}
-	l.cannot[cgroup] = cerr
-	return nil, cerr
+	l.cannot[cgroup] = err
+	return nil, err
 }
 
 // Create is part of target.Target.
