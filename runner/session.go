@@ -173,6 +173,9 @@ func stepName(st *scenarios.Step) string {
 // skipped before anything is made.
 func (s *session) create(ctx context.Context) error {
 	configs := map[string]target.Config{}
+	if target.Family(s.target) != "lxd" && slices.ContainsFunc(s.names(), func(n string) bool { return s.v.Containers[n].Nesting }) {
+		s.notes = append(s.notes, fmt.Sprintf("nesting: not applicable: on %s it is a container like any other", s.target.Name()))
+	}
 	for _, name := range s.names() {
 		c := s.v.Containers[name]
 		configs[name] = s.config(name, c)
@@ -210,7 +213,7 @@ func (s *session) create(ctx context.Context) error {
 // config gives each container of a run a name of its own, always the same one.
 func (s *session) config(name string, c scenarios.Container) target.Config {
 	sum := sha256.Sum256([]byte(s.v.ID()))
-	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap)}
+	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting}
 	if slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
 		cfg.Alone = s.v.ID()
 	}

@@ -47,6 +47,7 @@ type Container struct {
 	Image   string            `yaml:"image,omitempty" json:"image,omitempty"` // "glibc" (default), "glibc-unmerged", "musl", "none", …
 	Cgroup  string            `yaml:"cgroup,omitempty" json:"cgroup,omitempty"`
 	IDMap   string            `yaml:"idmap,omitempty" json:"idmap,omitempty"`
+	Nesting bool              `yaml:"nesting,omitempty" json:"nesting,omitempty"` // it may have containers of its own: LXD's security.nesting
 	Strict  bool              `yaml:"strict,omitempty" json:"strict,omitempty"`
 	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine: only what is refused for one can be asked
 	Devices map[string]Device `yaml:"devices" json:"devices"`

@@ -77,13 +77,19 @@ var (
 
 // What LXD and Incus add to every container (lxd/instance/drivers/driver_lxc.go,
 // initLXC), where the host has it: two nodes, their own folders, and the host's
-// file systems that a container may look at. A folder without its file system is
+// file systems that a container may look at. One that may nest (security.nesting) has
+// the kernel's own besides, whole, so that it may mount them. A folder without its file system is
 // a bind of what is below.
 var (
 	managerNodes = map[string]device.Num{"/dev/fuse": {Major: 10, Minor: 229}, "/dev/net/tun": {Major: 10, Minor: 200}}
-	managerDirs  = map[string][]string{"lxd": {"/dev/lxd", "/dev/.lxd-mounts"}, "incus": {"/dev/incus", "/dev/.incus-mounts"}}
+	managerDirs  = map[string][]string{
+		"lxd":   {"/dev/lxd", "/dev/.lxd-mounts", "/dev/.lxc/proc", "/dev/.lxc/sys"},
+		"incus": {"/dev/incus", "/dev/.incus-mounts", "/dev/.lxc/proc", "/dev/.lxc/sys"},
+	}
 
 	managerMounts = map[string][]string{
+		"/dev/.lxc/proc":            {"proc"},
+		"/dev/.lxc/sys":             {"sysfs"},
 		"/proc/sys/fs/binfmt_misc":  {"binfmt_misc", "autofs", "proc"},
 		"/sys/fs/fuse/connections":  {"fusectl", "sysfs"},
 		"/sys/fs/pstore":            {"pstore", "sysfs"},

@@ -49,6 +49,8 @@ type Config struct {
 	Image  string       // of package image: "glibc", "musl", "none", …
 	Cgroup string       // "v1" or "v2"
 	IDMap  []plan.IDMap // empty: privileged
+	// Nesting lets it have containers of its own, where the target has a word for that.
+	Nesting bool
 	// Alone has a daemon for the containers that have the same word here, and no
 	// other: it is restarted, or its host is. Empty: it serves all.
 	Alone string

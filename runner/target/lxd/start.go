@@ -88,8 +88,10 @@ func (c *Container) instance(e emission) lxdapi.Instance {
 	config := map[string]string{
 		"raw.lxc": strings.Join(raw, "\n"), "security.privileged": fmt.Sprint(len(c.config.IDMap) == 0), "boot.autostart": "false",
 	}
-	if c.nesting {
+	if c.nesting || c.config.Nesting {
 		config["security.nesting"] = "true"
+	}
+	if c.nesting {
 		devices["machine"] = lxdapi.Device{"type": "disk", "source": "/usr", "path": Machine + "/usr", "readonly": "true"}
 	}
 	return lxdapi.Instance{Config: config, Devices: devices}
