@@ -10,9 +10,9 @@ import (
 // A GPUDirect says which drivers stand beside NVIDIA's that reach the memory of
 // a GPU. The zero value is a host without them.
 type GPUDirect struct {
-	Storage bool // nvidia-fs, with the settings in /etc/cufile.json
-	Copy    bool // gdrdrv
-	RDMA    int  // ports of RDMA adapters, each a node uverbsN
+	Storage bool `yaml:"storage"`            // nvidia-fs, with the settings in /etc/cufile.json
+	Copy    bool `yaml:"copy"`               // gdrdrv
+	RDMA    int  `yaml:"rdma" range:"0..32"` // ports of RDMA adapters, each a node uverbsN
 }
 
 const (

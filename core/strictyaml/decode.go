@@ -19,7 +19,8 @@ type Field struct {
 	single    bool // one value stands for a list of one
 	bounded   bool // by low and high
 	low, high int64
-	max       int // entries; 0: as the options say
+	max       int      // entries; 0: as the options say
+	words     []string // a text is one of them; none: any
 }
 
 // Of returns the field of a struct.
@@ -64,6 +65,7 @@ func collect(t reflect.Type, all map[reflect.Type][]Field) {
 					panic("strictyaml: max of " + t.String() + "." + sf.Name)
 				}
 			}
+			f.words = strings.Fields(sf.Tag.Get("words"))
 			fields = append(fields, f)
 			collect(sf.Type, all)
 		}
@@ -88,7 +90,7 @@ func (d *Doc) value(n ast.Node, v reflect.Value, w Path, f *Field) {
 		return
 	}
 	if v.CanAddr() && v.Addr().Type().Implements(textUnmarshaler) {
-		d.unmarshal(n, v.Addr().Interface().(encoding.TextUnmarshaler), w)
+		d.unmarshal(n, v.Addr().Interface().(encoding.TextUnmarshaler), w, f)
 		return
 	}
 	switch v.Kind() {
@@ -103,7 +105,7 @@ func (d *Doc) value(n ast.Node, v reflect.Value, w Path, f *Field) {
 	case reflect.Slice:
 		d.list(n, v, w, f)
 	case reflect.String:
-		v.SetString(d.text(n, w))
+		v.SetString(d.text(n, w, f))
 	case reflect.Bool:
 		if b, ok := n.(*ast.BoolNode); ok {
 			v.SetBool(b.Value)
@@ -256,8 +258,8 @@ func (d *Doc) list(n ast.Node, v reflect.Value, w Path, f *Field) {
 	v.Set(out)
 }
 
-func (d *Doc) unmarshal(n ast.Node, v encoding.TextUnmarshaler, w Path) {
-	s := d.text(n, w)
+func (d *Doc) unmarshal(n ast.Node, v encoding.TextUnmarshaler, w Path, f *Field) {
+	s := d.text(n, w, f)
 	if d.failed[w] {
 		return
 	}
@@ -267,7 +269,7 @@ func (d *Doc) unmarshal(n ast.Node, v encoding.TextUnmarshaler, w Path) {
 }
 
 // text returns a text, or "" after a report.
-func (d *Doc) text(n ast.Node, w Path) string {
+func (d *Doc) text(n ast.Node, w Path, f *Field) string {
 	s, ok := scalar(n)
 	at := placeOf(n)
 	switch {
@@ -279,6 +281,8 @@ func (d *Doc) text(n ast.Node, w Path) string {
 		d.fail(at, w, "Put it in quotes: "+quote(s)+".", "%s is %s; want a text", w, kindOf(n))
 	case !d.opts.Lines && strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }):
 		d.fail(at, w, "", "%s has control characters: %s", w, quote(s))
+	case f != nil && len(f.words) > 0 && !slices.Contains(f.words, s):
+		d.fail(at, w, "", "%s is %s; want one of %s%s", w, kindOf(n), strings.Join(f.words, ", "), Meant(s, f.words))
 	default:
 		return s
 	}

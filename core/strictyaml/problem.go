@@ -81,6 +81,7 @@ func (ps Problems) Err() error {
 	if len(ps) == 0 {
 		return nil
 	}
+	ps = slices.Clone(ps)
 	slices.SortStableFunc(ps, func(a, b *Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})

@@ -35,6 +35,7 @@ type Options struct {
 //	yaml:"key"         the field's key; "-" or none: no key sets it
 //	yaml:"key,single"  a list of one may be written without the list
 //	range:"0..63"      bounds of a number, or of each of a list or map
+//	words:"a b"        all that a text may be, or each of a list or map
 //	max:"64"           most entries of a list or map
 //
 // Fields are texts, bool, int, uint32, what has UnmarshalText, and structs,
@@ -108,6 +109,7 @@ type Doc struct {
 	spots    map[Path]spot
 	failed   map[Path]bool // what could not be read: nothing more is said of it
 	problems Problems
+	untold   int // problems beyond maxProblems
 }
 
 // Has reports whether the file has something at p.
@@ -130,8 +132,17 @@ func (d *Doc) AtKey(p Path, hint, format string, args ...any) {
 	d.report(d.find(p).key, hint, format, args...)
 }
 
+// maxProblems is how many of one file are told; what is beyond is counted.
+const maxProblems = 200
+
 // Err returns Problems, by line and column, or nil when there is none.
-func (d *Doc) Err() error { return d.problems.Err() }
+func (d *Doc) Err() error {
+	err := d.problems.Err()
+	if d.untold > 0 {
+		err = append(err.(Problems), &Problem{File: d.file, Msg: fmt.Sprintf("%d more problems", d.untold)})
+	}
+	return err
+}
 
 func (d *Doc) find(p Path) spot {
 	for ; p != ""; p = p.up() {
@@ -156,6 +167,10 @@ func (d *Doc) forget(p Path) {
 }
 
 func (d *Doc) report(at place, hint, format string, args ...any) {
+	if len(d.problems) == maxProblems {
+		d.untold++
+		return
+	}
 	err := fmt.Errorf(format, args...)
 	p := &Problem{File: d.file, Line: at.line, Column: at.column, Hint: hint, Msg: oneLine(err.Error()), Err: errors.Unwrap(err)}
 	if d.lines == nil {

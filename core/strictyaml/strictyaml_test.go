@@ -26,6 +26,7 @@ type shape struct {
 	Minors map[int]int       `yaml:"minors"`
 	Leaves []leaf            `yaml:"leaves"`
 	leaf
+	Word   string `yaml:"word" words:"red green"`
 	Hidden string `yaml:"-"`
 }
 
@@ -89,6 +90,7 @@ func TestReadRefuses(t *testing.T) {
 		{"B47 too high for any number", "majors: {a: 100000000000000000000}\n", `f:1:13: majors.a is "100000000000000000000"; want a whole number from 1 to 511`},
 		{"a word for a truth", "on: yes\n", `f:1:5: on is "yes"; want true or false`},
 		{"no number of a key", "minors: {a: 1}\n", `f:1:10: key "a" is not a whole number`},
+		{"none of the words", "word: geren\n", `f:1:7: word is "geren"; want one of red, green; did you mean "green"?`},
 		{"B47 too many, of a field", "many: [1, 2, 3, 4]\n", "f:1:7: many has 4 entries; at most 3"},
 		{"B47 too many, of any", "texts: [a, b, c, d, e, f, g, h, i]\n", "f:1:8: texts has 9 entries; at most 8"},
 		{"B47 too long", "host: aaaaaaaaaaaaaaaaa\n", "f:1:7: host has 17 bytes; at most 16"},
@@ -135,6 +137,14 @@ f:5:26: the nearest above\x1b[0m`
 	}
 	if got := err.(strictyaml.Problems)[2]; got.Excerpt() != "     3 |   - {name: y, zzzz: z}\n       |            ^\n" || got.Hint != "Do it." {
 		t.Errorf("the excerpt is\n%s%s", got.Excerpt(), got.Hint)
+	}
+}
+
+// B47: a file can have more mistakes than anybody reads.
+func TestManyProblemsAreCounted(t *testing.T) {
+	_, err := read(loose, "many: 1\n"+strings.Repeat("hots: x\n", 5000))
+	if ps, _ := errors.AsType[strictyaml.Problems](err); len(ps) != 201 || ps[200].Error() != "f: 4800 more problems" {
+		t.Errorf("%d problems, the last %v", len(ps), ps[len(ps)-1])
 	}
 }
 
@@ -210,7 +220,7 @@ func FuzzRead(f *testing.F) {
 				}
 				_ = p.Excerpt()
 			}
-			if err == nil && (s.Count < -1 || s.Count > 63 || len(s.Many) > 3 || s.Hidden != "") {
+			if err == nil && (s.Count < -1 || s.Count > 63 || len(s.Many) > 3 || s.Word != "" && s.Word != "red" && s.Word != "green" || s.Hidden != "") {
 				t.Fatalf("%+v was read without a problem", s)
 			}
 		}

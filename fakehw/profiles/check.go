@@ -11,15 +11,15 @@ import (
 )
 
 // check finds what is wrong with values that are well formed one by one.
-func (p *Profile) check(r *reader) {
+func (p *Profile) check(r reader) {
 	if _, err := catalog.FindOS(p.OS.ID); err != nil {
-		r.failAt(at(r, "os.id", "os", ""), needed(p.OS.ID, "os.id", err))
+		r.failAt("os.id", needed(p.OS.ID, err))
 	}
 	if p.OS.Version == "" {
-		r.failAt(at(r, "os", ""), errors.New("os.version is missing"))
+		r.failAt("os.version", missing)
 	}
 	if p.Kernel == "" {
-		r.failAt("", errors.New("kernel is missing"))
+		r.failAt("kernel", missing)
 	}
 	p.checkDriver(r)
 	p.checkTegra(r)
@@ -45,28 +45,21 @@ func (p *Profile) check(r *reader) {
 	}
 }
 
-// at returns the first path that the file has; the last one otherwise.
-func at(r *reader, paths ...string) string {
-	for _, p := range paths {
-		if _, ok := r.places[p]; ok {
-			return p
-		}
-	}
-	return paths[len(paths)-1]
-}
+// missing is what is wrong with a value that is needed and empty.
+var missing = errors.New("missing")
 
-// needed turns a look-up of nothing into a message that something is missing.
-func needed(value, key string, err error) error {
+// needed turns a look-up of nothing into that.
+func needed(value string, err error) error {
 	if value == "" {
-		return fmt.Errorf("%s is missing", key)
+		return missing
 	}
 	return err
 }
 
-func (p *Profile) checkDriver(r *reader) {
+func (p *Profile) checkDriver(r reader) {
 	if p.Driver != nil {
 		if _, err := catalog.FindDriver(p.Driver.Version); err != nil {
-			r.failAt(at(r, "driver.version", "driver"), needed(p.Driver.Version, "driver.version", err))
+			r.failAt("driver.version", needed(p.Driver.Version, err))
 		}
 		for i, name := range p.Driver.Modules {
 			if !strings.HasPrefix(name, "nvidia") && name != "nvgpu" || strings.Contains(name, "-") {
@@ -78,20 +71,20 @@ func (p *Profile) checkDriver(r *reader) {
 		if _, err := catalog.FindDriver(u.Version); err != nil {
 			r.failAt("userspace.version", err)
 		}
-	} else if u.Explicitly && !u.None && p.Driver == nil {
+	} else if r.Has("userspace") && !u.none() && p.Driver == nil {
 		r.failAt("userspace", errors.New("without a driver, userspace.version says which libraries there are"))
 	}
-	if p.Userspace.None && (p.Userspace.Version != "" || p.Userspace.LibDir != "" || p.Userspace.Root != "") {
+	if p.Userspace.none() && (p.Userspace.Version != "" || p.Userspace.LibDir != "" || p.Userspace.Root != "") {
 		r.failAt("userspace.installed", errors.New("nothing is installed, and yet there is a version or a place"))
 	}
 }
 
-func (p *Profile) checkTegra(r *reader) {
+func (p *Profile) checkTegra(r reader) {
 	if p.Tegra == nil {
 		return
 	}
 	if _, err := catalog.FindBoard(p.Tegra.Board); err != nil {
-		r.failAt(at(r, "tegra.board", "tegra"), needed(p.Tegra.Board, "tegra.board", err))
+		r.failAt("tegra.board", needed(p.Tegra.Board, err))
 	}
 	if p.Tegra.Release == "" || p.Tegra.Revision == "" {
 		r.failAt("tegra", errors.New("tegra.release and tegra.revision are needed"))
@@ -103,10 +96,10 @@ func (p *Profile) checkTegra(r *reader) {
 
 // checkSlots checks one entry of gpus or nvswitches and returns how many
 // functions it stands for.
-func (p *Profile) checkSlots(r *reader, path string, g *GPU, seen map[pci.BDF]string) int {
+func (p *Profile) checkSlots(r reader, path string, g *GPU, seen map[pci.BDF]string) int {
 	product, err := catalog.Find(g.Product)
 	if err != nil {
-		r.failAt(at(r, path+".product", path), needed(g.Product, "product", err))
+		r.failAt(path+".product", needed(g.Product, err))
 		return 0
 	}
 	isSwitch := product.Driver == "nvidia-nvswitch"
@@ -117,7 +110,7 @@ func (p *Profile) checkSlots(r *reader, path string, g *GPU, seen map[pci.BDF]st
 		r.failAt(path+".product", fmt.Errorf("%s is part of an SoC: it comes with tegra.board", g.Product))
 	}
 	if len(g.At) == 0 {
-		r.failAt(at(r, path+".at", path), errors.New("at is missing: one PCI address or a list"))
+		r.failAt(path+".at", errors.New("missing: one PCI address or a list"))
 	}
 	for _, a := range g.At {
 		a.Function = 0
@@ -155,7 +148,7 @@ func (p *Profile) checkSlots(r *reader, path string, g *GPU, seen map[pci.BDF]st
 
 // checkNumbers refuses numbers that this GPU cannot have: only a driver gives
 // them, and each driver its own.
-func (p *Profile) checkNumbers(r *reader, path string, g *GPU, product catalog.Product) {
+func (p *Profile) checkNumbers(r reader, path string, g *GPU, product catalog.Product) {
 	nvidia := product.Driver == "nvidia" && g.Driver == "" && p.Driver != nil
 	drm := nvidia || product.Driver != "nvidia" && g.Driver == "" || g.Driver == "nouveau"
 	for _, x := range []struct {
@@ -181,7 +174,7 @@ func (p *Profile) checkNumbers(r *reader, path string, g *GPU, product catalog.P
 
 // perAddress checks that a list has an entry for each address. One number may
 // stand for all where they may be equal.
-func (p *Profile) perAddress(r *reader, path string, list []int, n int, shared bool) []int {
+func (p *Profile) perAddress(r reader, path string, list []int, n int, shared bool) []int {
 	switch {
 	case len(list) == 0 || len(list) == n:
 		return list
@@ -193,7 +186,7 @@ func (p *Profile) perAddress(r *reader, path string, list []int, n int, shared b
 }
 
 // checkMajors refuses numbers that are fixed, or given twice.
-func (p *Profile) checkMajors(r *reader) {
+func (p *Profile) checkMajors(r reader) {
 	names := map[uint32]string{1: "mem", 4: "tty", 5: "tty", 7: "loop", 10: "misc", 13: "input", 29: "fb", 136: "pts", 195: "nvidia", 226: "drm", 259: "blkext"}
 	keys := make([]string, 0, len(p.Majors))
 	for name := range p.Majors {

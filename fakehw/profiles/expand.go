@@ -18,7 +18,7 @@ var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a
 // was not loaded.
 func (p Profile) Model() (host.Model, error) {
 	if p.model == nil {
-		return host.Model{}, fmt.Errorf("profile %q was not loaded: %w", p.Name, ErrInvalid)
+		return host.Model{}, fmt.Errorf("profile %q was not loaded", p.Name)
 	}
 	return p.model.Clone(), nil
 }
@@ -215,7 +215,7 @@ func (p *Profile) freeGroups() func() int {
 
 func (p *Profile) userspace(m *host.Model) {
 	u := p.Userspace
-	if u.None || p.Driver == nil && u.Version == "" {
+	if u.none() || p.Driver == nil && u.Version == "" {
 		return
 	}
 	version := u.Version

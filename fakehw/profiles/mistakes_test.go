@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/core/strictyaml"
 	"gpurig/fakehw/profiles"
 )
 
@@ -31,8 +32,8 @@ func TestB47EveryMistakeIsALineWithItsPlace(t *testing.T) {
 				}
 			}
 			_, err = profiles.Load(file)
-			if !errors.Is(err, profiles.ErrInvalid) {
-				t.Fatalf("Load(%s) = %v; want ErrInvalid", file, err)
+			if _, ok := errors.AsType[strictyaml.Problems](err); !ok {
+				t.Fatalf("Load(%s) = %v; want Problems", file, err)
 			}
 			got := strings.Split(err.Error(), "\n")
 			if len(got) != len(want) {
@@ -56,8 +57,8 @@ func TestLoadTellsWhatThereIs(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("Load of a missing file = %v; want ErrNotExist", err)
 	}
-	if _, err = profiles.Load("testdata/../testdata"); !errors.Is(err, profiles.ErrInvalid) {
-		t.Errorf("Load of a folder = %v; want ErrInvalid", err)
+	if _, err = profiles.Load("testdata/../testdata"); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("Load of a folder = %v; want a refusal", err)
 	}
 }
 
@@ -87,8 +88,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := profiles.Parse("f.yaml", []byte(text))
 		if err != nil {
-			if !errors.Is(err, profiles.ErrInvalid) || p.Name != "" {
-				t.Fatalf("Parse = %v, %v; want nothing and ErrInvalid", p, err)
+			if _, ok := errors.AsType[strictyaml.Problems](err); !ok || p.Name != "" {
+				t.Fatalf("Parse = %v, %v; want nothing and Problems", p, err)
 			}
 			return
 		}

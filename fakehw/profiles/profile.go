@@ -9,6 +9,7 @@ package profiles
 import (
 	"embed"
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,15 +32,11 @@ var shipped embed.FS
 //go:embed profile.schema.json
 var Schema []byte
 
-// Limits of a profile, so that a typing error cannot ask for the world.
+// Limits of a profile, so that a typing error cannot ask for the world; more of
+// them are in the tags below.
 const (
-	maxFile    = 1 << 20
-	maxText    = 4096
-	maxGPUs    = 64
-	maxIMEX    = 2048
-	maxRDMA    = 32 // IB_UVERBS_MAX_DEVICES of the fixed major
-	maxEntries = 1024
-	maxFaults  = 64
+	maxFile = 1 << 20
+	maxGPUs = 64
 )
 
 // A Profile is one profile file, checked. Its fields say what the file says; they
@@ -47,78 +44,86 @@ const (
 type Profile struct {
 	Name        string // file name without ".yaml"
 	Description string // the first comment
-	Arch        string
-	Kernel      string
-	Cmdline     string
-	OS          OS
-	IOMMU       bool
-	Driver      *Driver
-	Drivers     []string // of PCI functions, loaded beside and without use
-	Userspace   Userspace
-	GPUs        []GPU
-	NVSwitches  []GPU // product, addresses, NUMA nodes and groups only
-	IMEX        int
-	GPUDirect   fakehw.GPUDirect
-	Tegra       *Tegra
-	Majors      map[string]uint32
-	Nodes       []device.Node
-	Without     []string   // nodes that are not there
-	Faults      fault.List // what is broken; Model is the host without them
+
+	Arch       string            `yaml:"arch" words:"x86_64 aarch64"`
+	Kernel     string            `yaml:"kernel"`
+	Cmdline    string            `yaml:"cmdline"`
+	OS         OS                `yaml:"os"`
+	IOMMU      bool              `yaml:"iommu"`
+	Driver     *Driver           `yaml:"driver"`
+	Drivers    []string          `yaml:"drivers,single" max:"16"` // of PCI functions, loaded beside and without use
+	Userspace  Userspace         `yaml:"userspace"`
+	GPUs       []GPU             `yaml:"gpus" max:"64"`
+	NVSwitches []GPU             // product, addresses, NUMA nodes and groups only
+	IMEX       int               `yaml:"imex-channels" range:"0..2048"`
+	GPUDirect  fakehw.GPUDirect  `yaml:"gpudirect"`
+	Tegra      *Tegra            `yaml:"tegra"`
+	Majors     map[string]uint32 `yaml:"majors" range:"1..511"`
+	Nodes      []device.Node
+	Without    []string   `yaml:"without"` // nodes that are not there
+	Faults     fault.List // what is broken; Model is the host without them
 
 	model *host.Model // what all of it makes
 }
 
 // An OS is the distribution.
 type OS struct {
-	ID        string
-	Version   string
-	MergedUsr *bool // nil: as the distribution has it
+	ID        string `yaml:"id"`
+	Version   string `yaml:"version"`
+	MergedUsr *bool  `yaml:"merged-usr"` // nil: as the distribution has it
 }
 
 // A Driver is NVIDIA's kernel driver.
 type Driver struct {
-	Version string // or a branch
-	Open    bool
-	Modules []string
-	VGPU    string // host.VGPUMDev, host.VGPUVendor; empty: it makes no vGPUs
+	Version string   `yaml:"version"` // or a branch
+	Open    bool     `yaml:"open"`
+	Modules []string `yaml:"modules,single" max:"16"`
+	VGPU    string   `yaml:"vgpu" words:"mdev vendor"` // host.VGPUMDev, host.VGPUVendor; empty: it makes no vGPUs
 }
 
 // A Userspace is where and how NVIDIA's libraries are installed.
 type Userspace struct {
-	None       bool   // nothing is installed
-	Version    string // empty: the kernel driver's
-	Root       string
-	LibDir     string
-	StorePath  string
-	Persist    bool
-	FabricMgr  bool
-	MPS        bool
-	Explicitly bool // the file has a userspace section
+	Installed *bool  `yaml:"installed"` // nil: where there is a driver
+	Version   string `yaml:"version"`   // empty: the kernel driver's
+	Root      string `yaml:"root"`
+	LibDir    string `yaml:"libdir"`
+	StorePath string `yaml:"store-path"`
+	Persist   bool   `yaml:"persistenced"`
+	FabricMgr bool   `yaml:"fabric-manager"`
+	MPS       bool   `yaml:"mps"`
 }
 
-// A GPU is one product at one or more addresses. Lists have one entry for each
-// address, or are empty.
+// none reports whether nothing is installed.
+func (u Userspace) none() bool { return u.Installed != nil && !*u.Installed }
+
+// Slots are one product at one or more PCI addresses. Lists have one entry for
+// each address, or are empty.
+type Slots struct {
+	Product string    `yaml:"product"`
+	At      []pci.BDF `yaml:"at,single" max:"64"`
+	NUMA    []int     `yaml:"numa,single" range:"-1..63" max:"64"`
+	Groups  []int     `yaml:"iommu-group,single" range:"0..4095" max:"64"`
+}
+
+// A GPU is one product at one or more addresses.
 type GPU struct {
-	Product    string
-	At         []pci.BDF
-	NUMA       []int
-	Groups     []int
-	Minors     []int
-	Indexes    []int
-	Cards      []int
-	Renders    []int
-	UUIDs      []string
-	Driver     string   // empty: the product's own
-	MIG        []string // geometry of each of them
+	Slots
+	Minors     []int    `yaml:"minor,single" range:"0..247" max:"64"`
+	Indexes    []int    `yaml:"index,single" range:"0..63" max:"64"`
+	Cards      []int    `yaml:"card,single" range:"0..63" max:"64"`
+	Renders    []int    `yaml:"render,single" range:"128..191" max:"64"`
+	UUIDs      []string `yaml:"uuid,single" max:"64"`
+	Driver     string   `yaml:"driver" words:"none vfio-pci nouveau"` // empty: the product's own
+	MIG        []string `yaml:"mig,single" max:"16"`                  // geometry of each of them
 	MIGEnabled bool
 }
 
 // A Tegra is the SoC.
 type Tegra struct {
-	Board    string
-	Release  string
-	Revision string
-	CSV      []string
+	Board    string   `yaml:"board"`
+	Release  string   `yaml:"release" words:"R35 R36 R38 R39"`
+	Revision string   `yaml:"revision"`
+	CSV      []string `yaml:"csv,single" max:"16"`
 }
 
 // Names returns the names of the profiles that are shipped, sorted.
@@ -136,7 +141,7 @@ func Names() []string {
 }
 
 // Load reads a shipped profile by name, or a file if name has a slash or ends
-// in ".yaml". The error lists every mistake, each a *Problem, and the model can
+// in ".yaml". The error lists every mistake, each a *strictyaml.Problem, and the model can
 // be made of a profile that was loaded without one.
 func Load(name string) (Profile, error) {
 	if strings.Contains(name, "/") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
@@ -160,7 +165,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file: %w", ErrInvalid)
+		return nil, errors.New("not a regular file")
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -172,40 +177,40 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("more than %d bytes: %w", maxFile, ErrInvalid)
+		return nil, fmt.Errorf("more than %d bytes", maxFile)
 	}
 	return data, nil
 }
 
-// Parse reads a profile. File is for messages and gives the name.
-func Parse(file string, data []byte) (Profile, error) {
-	if len(data) > maxFile {
-		return Profile{}, &Problem{File: file, Why: fmt.Sprintf("more than %d bytes", maxFile)}
+// Parse reads a profile. Name is the file's, for messages, and gives the
+// profile's.
+func Parse(name string, data []byte) (Profile, error) {
+	var f file
+	d, ok := form.Read(name, data, &f)
+	r, p := reader{d}, &f.Profile
+	p.Name, p.Description = strings.TrimSuffix(strings.TrimSuffix(path.Base(name), ".yaml"), ".yml"), firstComment(data)
+	if ok {
+		f.fill(r)
 	}
-	r := &reader{file: file, places: map[string]place{}}
-	p := Profile{Name: strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".yaml"), ".yml"), Description: firstComment(data)}
-	if n := r.document(data); n != nil {
-		p.read(r, n)
-	}
-	if len(r.problems) == 0 {
+	if d.Err() == nil {
 		p.check(r)
 	}
-	if len(r.problems) == 0 {
+	if d.Err() == nil {
 		m, err := p.expand(r.failAt)
-		if err == nil && len(r.problems) == 0 {
+		if err == nil && d.Err() == nil {
 			if _, err = fault.Break(m, p.Faults); err != nil {
 				r.failAt("faults", err)
 			}
 		}
-		if err != nil && len(r.problems) == 0 {
+		if err != nil && d.Err() == nil {
 			r.failAt("", err)
 		}
 		p.model = &m
 	}
-	if err := join(r.problems); err != nil {
+	if err := d.Err(); err != nil {
 		return Profile{}, err
 	}
-	return p, nil
+	return *p, nil
 }
 
 // firstComment returns the comment at the head of a file, on one line.
