@@ -17,10 +17,28 @@ import (
 // count follow.
 const cgroupPrefix = "gpurig-"
 
+// hierarchies returns the mount points of cgroups at root: of version 2 root itself,
+// of version 1 those below it, one for each controller. Ours have that of devices
+// alone; a daemon that was joined has what the machine has.
+func hierarchies(root string) ([]string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: root, Err: err}
+	}
+	if st.Type == unix.CGROUP2_SUPER_MAGIC {
+		return []string{root}, nil
+	}
+	return filepath.Glob(filepath.Join(root, "*"))
+}
+
 // cgroupDirs returns directories of ours below root, a mount point of cgroups.
 func cgroupDirs(root, pattern string) ([]string, error) {
+	mounts, err := hierarchies(root)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for _, at := range []string{root, filepath.Join(root, "devices")} {
+	for _, at := range mounts {
 		dirs, err := filepath.Glob(filepath.Join(at, pattern))
 		if err != nil {
 			return nil, err
