@@ -17,6 +17,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Options say how a kind of file is written. A limit of 0 is none.
@@ -42,23 +43,27 @@ type Options struct {
 // pointers, slices and maps of them. Embedded structs add their keys.
 type Reader[T any] struct {
 	opts   Options
-	fields map[reflect.Type][]Field
+	fields func() map[reflect.Type][]Field
 }
 
-// New returns a reader. It panics where T has a field that cannot be read.
+// New returns a reader. T is looked at when it is first used, so that a program
+// which reads no such file does not wait for it; there a field that cannot be read
+// panics.
 func New[T any](opts Options) *Reader[T] {
-	r := &Reader[T]{opts: opts, fields: map[reflect.Type][]Field{}}
-	collect(reflect.TypeFor[T](), r.fields)
-	return r
+	return &Reader[T]{opts: opts, fields: sync.OnceValue(func() map[reflect.Type][]Field {
+		all := map[reflect.Type][]Field{}
+		collect(reflect.TypeFor[T](), all)
+		return all
+	})}
 }
 
 // Fields returns the keys of a struct that is part of T, in order.
-func (r *Reader[T]) Fields(t reflect.Type) []Field { return r.fields[t] }
+func (r *Reader[T]) Fields(t reflect.Type) []Field { return r.fields()[t] }
 
 // Read fills v. What is wrong is in the Doc, to which the caller adds what its
 // own checks find; ok says that there is a document for them to look at.
 func (r *Reader[T]) Read(file string, data []byte, v *T) (d *Doc, ok bool) {
-	d = &Doc{file: file, data: data, opts: r.opts, fields: r.fields, spots: map[Path]spot{}}
+	d = &Doc{file: file, data: data, opts: r.opts, fields: r.fields(), spots: map[Path]spot{}}
 	body := d.parse()
 	if body != nil {
 		d.value(body, reflect.ValueOf(v).Elem(), "", nil)

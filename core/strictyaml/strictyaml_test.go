@@ -91,6 +91,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a word for a truth", "on: yes\n", `f:1:5: on is "yes"; want true or false`},
 		{"no number of a key", "minors: {a: 1}\n", `f:1:10: key "a" is not a whole number`},
 		{"none of the words", "word: geren\n", `f:1:7: word is "geren"; want one of red, green; did you mean "green"?`},
+		{"a place behind a text of two lines", "name: 'a\r\n b'\r\nhots: x\r\n", `f:3:1: unknown key "hots"; did you mean "host"?`},
 		{"B47 too many, of a field", "many: [1, 2, 3, 4]\n", "f:1:7: many has 4 entries; at most 3"},
 		{"B47 too many, of any", "texts: [a, b, c, d, e, f, g, h, i]\n", "f:1:8: texts has 9 entries; at most 8"},
 		{"B47 too long", "host: aaaaaaaaaaaaaaaaa\n", "f:1:7: host has 17 bytes; at most 16"},
@@ -187,16 +188,17 @@ func TestB11DeepNestingIsRefusedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
-// A type that cannot be read is a mistake of the program, found at its start.
-func TestNewPanicsOnATypeThatCannotBeRead(t *testing.T) {
+// A type that cannot be read is a mistake of the program.
+func TestATypeThatCannotBeReadPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("New took a float")
+			t.Error("Fields of a float")
 		}
 	}()
-	strictyaml.New[struct {
+	type bad struct {
 		X float64 `yaml:"x"`
-	}](strictyaml.Options{})
+	}
+	strictyaml.New[bad](strictyaml.Options{}).Fields(reflect.TypeFor[bad]())
 }
 
 func FuzzRead(f *testing.F) {
