@@ -34,6 +34,15 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 	@packaging/old-glibc.sh
 	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
 
+test-lxc-newer: build ## run the tests and scenarios of LXC with that of Debian LXC_SUITE, which is not installed
+	@packaging/need.sh lxc
+	@packaging/old-glibc.sh
+	packaging/with-lxc.sh $(LXC_SUITE) env GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
+	packaging/with-lxc.sh $(LXC_SUITE) $(BIN)/gpurig run --target sim,lxc
+
+# trixie has 6.0, sid 7.0.
+LXC_SUITE ?= sid
+
 test-lxd: build ## run the tests that have a private LXD make containers; a skip is a failure here
 	@packaging/need.sh lxd
 	@packaging/need.sh machine
@@ -132,4 +141,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

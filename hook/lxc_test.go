@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/lxc"
 )
 
 // An lxcStand is a root that liblxc's tools start, with the hook in it.
@@ -100,12 +101,16 @@ func (s *lxcStand) start(applyIn string) error {
 	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		s.t.Fatal(err)
 	}
-	lxc, err := exec.LookPath("lxc-start")
+	start, err := exec.LookPath("lxc-start")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	args := []string{lxc, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG"}
-	cmd := exec.CommandContext(s.t.Context(), lxc, args[1:]...)
+	args := []string{start, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG"}
+	cmd := exec.CommandContext(s.t.Context(), start, args[1:]...)
+	if !liblxc(s.t).CgroupV1() { // where this machine mounts v1 too
+		args = append([]string{"/usr/bin/unshare", "--mount", "/bin/sh", "-c", `/bin/mount -t cgroup2 none /sys/fs/cgroup && exec "$@"`, "sh"}, args...)
+		cmd = exec.CommandContext(s.t.Context(), args[0], args[1:]...)
+	}
 	if s.old {
 		cmd = exec.CommandContext(s.t.Context(), "/proc/self/exe", append([]string{fmt.Sprintf("%d,%d,%d,%d", unix.ENOSYS, unix.SYS_OPENAT2, unix.SYS_STATX, unix.SYS_CLOSE_RANGE)}, args...)...)
 		cmd.Args[0] = asFilteredStarter
@@ -125,6 +130,20 @@ func (s *lxcStand) start(applyIn string) error {
 		}
 	}
 	return fmt.Errorf("%w: %s%s", err, out, strings.Join(said, "\n"))
+}
+
+// liblxc is the version of the LXC at hand.
+func liblxc(t testing.TB) lxc.Version {
+	t.Helper()
+	out, err := exec.Command("lxc-start", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := lxc.ParseVersion(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
 }
 
 // removeCgroups removes the cgroups of a container that did not, or that liblxc

@@ -155,7 +155,7 @@ func (c *checker) planned(p PlanExpect, w strictyaml.Path) {
 	c.patterns(p.NoMounts, w.Key("no-mounts"), true)
 	c.paths(p.Folders, w.Key("folders"))
 	c.unique(p.Devices, w.Key("devices"))
-	c.unique(p.Lines, w.Key("lines"))
+	c.linePatterns(p.Lines, w.Key("lines"))
 	c.linePatterns(p.NoLines, w.Key("no-lines"))
 }
 

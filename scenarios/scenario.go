@@ -202,6 +202,6 @@ type PlanExpect struct {
 	Mounts   map[string]string `yaml:"mounts,omitempty" json:"mounts,omitempty"`       // source by target
 	NoMounts []string          `yaml:"no-mounts,omitempty" json:"no-mounts,omitempty"` // patterns that no target may match
 	Folders  []string          `yaml:"folders,omitempty" json:"folders,omitempty"`     // exactly these library folders
-	Lines    []string          `yaml:"lines,omitempty" json:"lines,omitempty"`         // lines that the lxc configuration must have
+	Lines    []string          `yaml:"lines,omitempty" json:"lines,omitempty"`         // patterns of lines that the lxc configuration must have
 	NoLines  []string          `yaml:"no-lines,omitempty" json:"no-lines,omitempty"`   // patterns that no line may match
 }

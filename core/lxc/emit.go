@@ -16,25 +16,17 @@ import (
 // options checks the options, and fills in what they leave open.
 func (e *emitter) options(p plan.Plan) {
 	o := &e.opts
-	if o.LXCVersion != "" {
-		major, _, _ := strings.Cut(o.LXCVersion, ".")
-		v, err := strconv.Atoi(major)
-		if err != nil || v < 1 {
-			e.Refuse(ReasonOption, "LXC version", "%s is not a version, such as 5.0.2", cut(o.LXCVersion))
-		}
-		e.version = v
-	}
 	if o.Cgroup == "" {
 		o.Cgroup = "both"
-		if e.version >= 7 {
+		if !o.LXCVersion.CgroupV1() {
 			o.Cgroup = "v2"
 		}
 	}
 	switch {
 	case o.Cgroup != "v1" && o.Cgroup != "v2" && o.Cgroup != "both":
 		e.Refuse(ReasonOption, "cgroup", "%s: want v1, v2 or both", cut(o.Cgroup))
-	case o.Cgroup != "v2" && e.version >= 7:
-		e.Refuse(ReasonOption, "cgroup", "LXC %s has no keys for cgroup v1 any more", o.LXCVersion)
+	case o.Cgroup != "v2" && !o.LXCVersion.CgroupV1():
+		e.Refuse(ReasonOption, "cgroup", "%s: LXC %s knows cgroup v2 alone, and starts nothing from a configuration with a key of v1", o.Cgroup, o.LXCVersion)
 	}
 	if o.ApplyIn == "" {
 		o.ApplyIn = "start-host"
@@ -200,8 +192,7 @@ func DeviceBase(cgroup string) []string {
 
 func (e *emitter) environment(list []plan.Var) {
 	key := "lxc.environment"
-	if e.version >= 7 {
-		// From 7 on this one reaches the container's processes and no hook.
+	if e.opts.LXCVersion.RuntimeEnvironment() { // and no hook
 		key = "lxc.environment.runtime"
 	}
 	for _, v := range list {
@@ -222,14 +213,14 @@ func (e *emitter) groups(list []uint32) {
 		ids = append(ids, strconv.FormatUint(uint64(g), 10))
 	}
 	value := strings.Join(ids, ",")
-	if e.version < 5 {
+	if !e.opts.LXCVersion.InitGroups() {
 		e.note("additionalGids", "additional groups "+value, "groups-need-newer-lxc",
 			"LXC %s has no lxc.init.groups; the container's root does not need the groups to open the nodes", e.opts.LXCVersion)
 		return
 	}
-	if len(e.opts.IDMap) > 0 {
+	if len(e.opts.IDMap) > 0 && !e.opts.LXCVersion.MappedGroups() {
 		e.note("additionalGids", "additional groups "+value, "groups-not-with-idmap",
-			"liblxc ignores lxc.init.groups in a container with an id map; the container's root does not need the groups to open nodes of its own")
+			"liblxc before 6.0.6 ignores lxc.init.groups in a container with an id map; the container's root does not need the groups to open nodes of its own")
 	}
 	e.line("lxc.init.groups", value)
 }

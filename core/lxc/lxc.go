@@ -46,7 +46,11 @@
 //     Opening a node that is permitted and has no driver gives ENXIO, one that
 //     is not EPERM.
 //   - lxc.init.groups takes group ids with commas, no spaces. In a container
-//     with an id map liblxc ignores the key: Config.Notes says so.
+//     with an id map liblxc before 6.0.6 ignores the key: Config.Notes says so.
+//
+// 6.0.4 does the same. Version says what else is new since: 7.0.0 starts nothing
+// from a configuration with a key of cgroup v1, and has lxc.environment.runtime,
+// which 6 refuses.
 package lxc
 
 import (
@@ -80,8 +84,8 @@ type Options struct {
 	Container string
 	// Spec is the digest of the CDI Spec (SHA-256, hex), for the hook file.
 	Spec string
-	// LXCVersion is that of liblxc, "5.0.2"; empty: between 5 and 6.
-	LXCVersion string
+	// LXCVersion is that of the liblxc that reads the lines.
+	LXCVersion Version
 	// Resolve returns a container path with the links of its directories
 	// resolved inside the image's root; the last component is kept and need not
 	// exist. nil: the directories of the plan's targets are no links.
@@ -131,7 +135,7 @@ func Reasons() []refuse.Meaning {
 // Emit writes p for liblxc. It returns every refusal at once, joined, and never
 // a part of a configuration. p is not changed.
 func Emit(p plan.Plan, opts Options) (Config, error) {
-	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts, version: 5}
+	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts}
 	e.options(p)
 	if len(e.Refusals) == 0 {
 		e.line("lxc.autodev", "1")
@@ -151,9 +155,8 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 
 type emitter struct {
 	place.Placer
-	opts    Options
-	version int // major version of liblxc
-	config  Config
+	opts   Options
+	config Config
 }
 
 func (e *emitter) note(edit, what, reason, format string, args ...any) {

@@ -36,7 +36,7 @@ func readPlan(t *testing.T, name string) plan.Plan {
 func options() lxc.Options {
 	return lxc.Options{
 		Cgroup: "both", HostRoot: "/srv/host", NodesDir: "/run/rig/c1/nodes",
-		HookPath: "/usr/libexec/cdi-hook", HookFile: "/run/rig/c1/hook.json", Container: "c1", LXCVersion: "5.0.2",
+		HookPath: "/usr/libexec/cdi-hook", HookFile: "/run/rig/c1/hook.json", Container: "c1", LXCVersion: lxc.Version{Major: 5, Patch: 2},
 	}
 }
 
@@ -48,7 +48,7 @@ func TestGoldenConfigs(t *testing.T) {
 		{"one-gpu", "one-gpu", func(*lxc.Options) {}},
 		{"two-gpus-v1", "two-gpus", func(o *lxc.Options) { o.Cgroup = "v1" }},
 		{"one-gpu-idmapped-v2", "one-gpu-idmapped", func(o *lxc.Options) { o.Cgroup, o.IDMap = "v2", idmap }},
-		{"one-gpu-lxc7", "one-gpu", func(o *lxc.Options) { o.Cgroup, o.LXCVersion, o.ApplyIn = "", "7.0.0", "mount" }},
+		{"one-gpu-lxc7", "one-gpu", func(o *lxc.Options) { o.Cgroup, o.LXCVersion, o.ApplyIn = "", lxc.Version{Major: 7}, "mount" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := options()
@@ -121,8 +121,7 @@ func TestRefusals(t *testing.T) {
 		{name: "a node outside /dev", plan: oneNode(func(n *plan.Node) { n.Path = "/etc/x" }), want: lxc.ReasonLine},
 		{name: "an owner outside the id map", plan: oneNode(func(n *plan.Node) { n.Own, n.GID = true, 70000 }), change: func(o *lxc.Options) { o.IDMap = idmap }, want: lxc.ReasonUnmapped},
 		{name: "a cgroup version that is none", change: func(o *lxc.Options) { o.Cgroup = "v3" }, want: lxc.ReasonOption},
-		{name: "cgroup-key-v1-v2: v1 keys from LXC 7 on", change: func(o *lxc.Options) { o.Cgroup, o.LXCVersion = "v1", "7.0" }, want: lxc.ReasonOption},
-		{name: "no version", change: func(o *lxc.Options) { o.LXCVersion = "new" }, want: lxc.ReasonOption},
+		{name: "cgroup-key-v1-v2: v1 keys from LXC 7 on", change: func(o *lxc.Options) { o.Cgroup, o.LXCVersion = "v1", lxc.Version{Major: 7} }, want: lxc.ReasonOption},
 		{name: "a hook that is none", change: func(o *lxc.Options) { o.ApplyIn = "start" }, want: lxc.ReasonOption},
 		{name: "a relative host root", change: func(o *lxc.Options) { o.HostRoot = "x" }, want: lxc.ReasonOption},
 		{name: "a container name for no file", plan: oneMount("/a", "/b"), change: func(o *lxc.Options) { o.Container = "../c" }, want: lxc.ReasonHookFile},
@@ -271,7 +270,11 @@ func TestGroups(t *testing.T) {
 	if c = mustEmit(t, p, o); len(c.Notes) != 1 {
 		t.Errorf("with an id map the notes are %v, want one", c.Notes)
 	}
-	o.IDMap, o.LXCVersion = nil, "4.0.6"
+	o.LXCVersion = lxc.Version{Major: 6, Patch: 6}
+	if c = mustEmit(t, p, o); !slices.Contains(c.Lines, "lxc.init.groups = 44,105") || len(c.Notes) > 0 {
+		t.Errorf("with an id map, LXC 6.0.6: lines %q, notes %v", c.Lines, c.Notes)
+	}
+	o.IDMap, o.LXCVersion = nil, lxc.Version{Major: 4, Patch: 6}
 	if c = mustEmit(t, p, o); len(c.Notes) != 1 || strings.Contains(c.Text(), "groups") {
 		t.Errorf("LXC 4: %q, notes %v", c.Lines, c.Notes)
 	}

@@ -62,7 +62,7 @@ func (e *emitter) denials(list []plan.Node) {
 			continue
 		}
 		for _, key := range []string{"lxc.cgroup", "lxc.cgroup2"} {
-			if key == "lxc.cgroup" && e.unifiedOnly() {
+			if key == "lxc.cgroup" && !e.opts.LXCVersion.CgroupV1() {
 				continue
 			}
 			if first {
@@ -78,12 +78,6 @@ func (e *emitter) denials(list []plan.Node) {
 		}
 		first = false
 	}
-}
-
-// unifiedOnly reports whether the server's liblxc has no keys for cgroup v1.
-func (e *emitter) unifiedOnly() bool {
-	major, err := strconv.Atoi(strings.SplitN(e.opts.LXCVersion, ".", 2)[0])
-	return err == nil && major >= 7
 }
 
 // mount writes one disk. A tmpfs has no device type: it is a mount entry of raw.lxc,

@@ -51,8 +51,8 @@ type Options struct {
 	Container          string
 	Spec               string
 	Resolve            func(path string) (string, error)
-	// LXCVersion is that of the server's liblxc, "5.0.2"; empty: between 5 and 6.
-	LXCVersion string
+	// LXCVersion is that of the server's liblxc.
+	LXCVersion lxc.Version
 }
 
 // A Device is one instance device: its options by name, "type" among them.

@@ -78,7 +78,7 @@ func TestDenials(t *testing.T) {
 	}{
 		{"privileged", lxd.Options{}, "lxc.cgroup.devices.deny = c 195:1 rwm|lxc.cgroup.devices.allow = c 195:1 r|lxc.cgroup2.devices.deny = c 195:1 rwm|" +
 			"lxc.cgroup2.devices.allow = c 195:1 r|lxc.cgroup.devices.deny = c 195:2 rwm|lxc.cgroup2.devices.deny = c 195:2 rwm"},
-		{"idmapped, liblxc without v1", lxd.Options{LXCVersion: "7.0", IDMap: []plan.IDMap{{Host: 100000, Count: 65536}}},
+		{"idmapped, liblxc without v1", lxd.Options{LXCVersion: lxc.Version{Major: 7}, IDMap: []plan.IDMap{{Host: 100000, Count: 65536}}},
 			"lxc.cgroup2.devices.allow = a|lxc.cgroup2.devices.deny = c 195:1 rwm|lxc.cgroup2.devices.allow = c 195:1 r|lxc.cgroup2.devices.deny = c 195:2 rwm"},
 	} {
 		c, err := lxd.Emit(p, tc.opts)

@@ -32,6 +32,8 @@ type Options struct {
 	HookPath, HookFile string
 	// Container names the container in the hook file; empty: "container".
 	Container string
+	// LXCVersion is that of the node's LXC (lxc-pve).
+	LXCVersion lxc.Version
 }
 
 // A Config is a plan in Proxmox's words.
@@ -69,7 +71,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 		c.Notes = append(c.Notes, plan.Note{Edit: "additionalGids", What: fmt.Sprintf("additional groups %v", p.Groups), Reason: "groups-not-with-pve",
 			Detail: "Proxmox VE has no option for the groups of the first process; the container's root does not need them to open nodes that are its own"})
 	}
-	more, err := lxc.Emit(rest, lxc.Options{Cgroup: "v2", IDMap: opts.IDMap, HookPath: opts.HookPath, HookFile: opts.HookFile, Container: opts.Container})
+	more, err := lxc.Emit(rest, lxc.Options{Cgroup: "v2", IDMap: opts.IDMap, HookPath: opts.HookPath, HookFile: opts.HookFile, Container: opts.Container, LXCVersion: opts.LXCVersion})
 	if err != nil {
 		refusals = append(refusals, refuse.As(err)...)
 	}

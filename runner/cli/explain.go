@@ -22,10 +22,11 @@ import (
 )
 
 type explainFlags struct {
-	target  string
-	faults  []string
-	reasons bool
-	out     output
+	target     string
+	lxcVersion string
+	faults     []string
+	reasons    bool
+	out        output
 }
 
 func newExplain(s Streams) *cobra.Command {
@@ -53,6 +54,7 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 		},
 	}
 	cmd.Flags().StringVar(&f.target, "target", "sim", "where the container is made: "+strings.Join(targetNames(), ", "))
+	cmd.Flags().StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
 	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the words that refusals, warnings and notes have")
 	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
@@ -109,7 +111,7 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 	if f.target == "auto" {
 		return errors.New(`--target "auto": name one target`)
 	}
-	targets, err := openTargets([]string{f.target}, lxd.Options{}, func(string) {})
+	targets, err := openTargets([]string{f.target}, lxd.Options{}, f.lxcVersion, func(string) {})
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ type runFlags struct {
 
 	hardware, reconfigure bool
 	lxd                   lxd.Options // of targets lxd, lxd-native and incus
+	lxcVersion            string      // of targets sim and sim-lxd
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -63,6 +64,7 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
 	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` that our own daemon of LXD is, to try another version (default $"+lxd.DaemonEnv+", else lxd)")
 	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
+	fl.StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
 	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
 	addFaults(cmd, &f.faults)
@@ -116,7 +118,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	for _, n := range notes {
 		fmt.Fprintf(s.Err, "note: %s\n", n)
 	}
-	targets, err := openTargets(f.targets, f.lxd, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	targets, err := openTargets(f.targets, f.lxd, f.lxcVersion, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
 		return err
 	}
@@ -140,6 +142,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		return broken(err)
 	}
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
+	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes = notes
 	for _, file := range f.files {
 		if err := reports.Write(file, r); err != nil {

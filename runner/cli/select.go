@@ -167,7 +167,7 @@ var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.
-func openTargets(names []string, o lxd.Options, note func(string)) ([]target.Target, error) {
+func openTargets(names []string, o lxd.Options, lxcVersion string, note func(string)) ([]target.Target, error) {
 	var out []target.Target
 	auto := slices.Contains(names, "auto")
 	for _, n := range names {
@@ -193,6 +193,9 @@ func openTargets(names []string, o lxd.Options, note func(string)) ([]target.Tar
 			return nil, broken(err)
 		}
 		out = append(out, t)
+	}
+	if err := stand(out, lxcVersion); err != nil {
+		return nil, errors.Join(err, closeTargets(out))
 	}
 	return out, nil
 }

@@ -62,7 +62,7 @@ manager that had it work for the same container before then runs it once with
 	fl := cmd.Flags()
 	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
 	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE")
-	fl.StringVar(&f.cgroup, "cgroup", "both", "device rules for cgroup v1, v2 or both")
+	fl.StringVar(&f.cgroup, "cgroup", "", "device rules for cgroup v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
 	fl.StringArrayVar(&f.ids, "id", nil, "a CDI device name, or a DRM card number; again for more devices")
 	o := &f.options
 	for _, x := range []struct {
@@ -84,7 +84,7 @@ manager that had it work for the same container before then runs it once with
 	fl.StringVar(&f.hookFile, "hook-file", "", "where the hook's file is (default /var/lib/lxc/NAME/cdi-hook.json)")
 	fl.StringVar(&f.nodesDir, "nodes-dir", "", "where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
 	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC hook that makes links and library cache: start-host or mount")
-	fl.StringVar(&f.lxcVersion, "lxc-version", "", "version of liblxc (default between 5 and 6)")
+	fl.StringVar(&f.lxcVersion, "lxc-version", "", "version of LXC that reads the configuration (default for --to lxc on this machine the one installed, else 5 or 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
 	addPolicy(cmd, &f.policy)
 	addFaults(cmd, &f.faults)
@@ -95,6 +95,7 @@ manager that had it work for the same container before then runs it once with
 // A translation is what translate makes, all of it.
 type translation struct {
 	Configuration []string      `json:"configuration,omitempty"`
+	LXC           string        `json:"lxc,omitempty"` // version that Configuration is for; empty: 5 or 6
 	OCI           *rspec.Spec   `json:"oci,omitempty"` // what is added to config.json, in place of Configuration
 	HookFile      string        `json:"hookFile,omitempty"`
 	Hook          hookspec.File `json:"hook"`
@@ -136,6 +137,10 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err != nil {
 		return translation{}, err
 	}
+	version, err := f.liblxc()
+	if err != nil {
+		return translation{}, err
+	}
 	if err := f.defaults(); err != nil {
 		return translation{}, err
 	}
@@ -172,16 +177,16 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	case "oci":
 		return f.emitOCI(p, idmap)
 	case "pve":
-		return f.emitPVE(p, idmap)
+		return f.emitPVE(p, idmap, version)
 	case "lxd", "incus":
-		return f.emitLXD(p, idmap)
+		return f.emitLXD(p, idmap, version)
 	}
 	c, err := lxc.Emit(p, lxc.Options{Cgroup: f.cgroup, IDMap: idmap, NodesDir: f.nodesDir, HookPath: f.hookPath, HookFile: f.hookFile,
-		ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
+		ApplyIn: f.applyIn, Container: f.name, LXCVersion: version})
 	if err != nil {
 		return translation{}, err
 	}
-	t := translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}
+	t := translation{LXC: known(version), Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}
@@ -276,6 +281,9 @@ func (t translation) text(w io.Writer) error {
 		return t.ociText(w)
 	}
 	var b strings.Builder
+	if t.LXC != "" {
+		fmt.Fprintf(&b, "# For LXC %s; --lxc-version has it written for another.\n", t.LXC)
+	}
 	if !t.managed {
 		fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
 	}

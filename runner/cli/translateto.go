@@ -7,6 +7,7 @@ import (
 
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
+	"gpurig/core/lxc"
 	"gpurig/core/lxd"
 	"gpurig/core/oci"
 	"gpurig/core/plan"
@@ -29,12 +30,12 @@ func (f translateFlags) emitOCI(p plan.Plan, idmap []plan.IDMap) (translation, e
 }
 
 // emitPVE writes a plan for Proxmox VE.
-func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap) (translation, error) {
-	c, err := pve.Emit(p, pve.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, Container: f.name})
+func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap, version lxc.Version) (translation, error) {
+	c, err := pve.Emit(p, pve.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, Container: f.name, LXCVersion: version})
 	if err != nil {
 		return translation{}, err
 	}
-	t := translation{Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
+	t := translation{LXC: known(version), Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}
@@ -42,13 +43,13 @@ func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap) (translation, e
 }
 
 // emitLXD writes the plan for an LXD or Incus instance: both read the same.
-func (f translateFlags) emitLXD(p plan.Plan, idmap []plan.IDMap) (translation, error) {
-	c, err := lxd.Emit(p, lxd.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, ApplyIn: f.applyIn, Container: f.name, LXCVersion: f.lxcVersion})
+func (f translateFlags) emitLXD(p plan.Plan, idmap []plan.IDMap, version lxc.Version) (translation, error) {
+	c, err := lxd.Emit(p, lxd.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, ApplyIn: f.applyIn, Container: f.name, LXCVersion: version})
 	if err != nil {
 		return translation{}, err
 	}
 	lines := strings.Split(strings.TrimSuffix(c.Text(), "\n"), "\n")
-	t := translation{Configuration: lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
+	t := translation{LXC: known(version), Configuration: lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/lxc"
 	"gpurig/fakehw/mntns"
 	"gpurig/runner/lxdapi"
 )
@@ -44,7 +45,7 @@ func Examine(ctx context.Context, programDir string) []Check {
 		simulator(),
 		generation(),
 		root(),
-		program(ctx, "lxc", "real LXC containers", "lxc-start", []string{"--version"}, "apt-get install lxc"),
+		ofLXC(program(ctx, "lxc", "real LXC containers", "lxc-start", []string{"--version"}, "apt-get install lxc")),
 		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
 		program(ctx, "runc", "containers of OCI runtimes", "runc", []string{"--version"}, "apt-get install runc"),
 		program(ctx, "crun", "the tests of OCI runtimes", "crun", []string{"--version"}, "apt-get install crun"),
@@ -104,6 +105,16 @@ func program(ctx context.Context, name, use, prog string, version []string, inst
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 		c.Detail = p + ", version " + strings.TrimPrefix(first, name+" version ")
+	}
+	return c
+}
+
+// ofLXC says what an LXC cannot have.
+func ofLXC(c Check) Check {
+	_, text, _ := strings.Cut(c.Detail, ", version ")
+	if v, err := lxc.ParseVersion(text); err == nil && !v.CgroupV1() {
+		c.For = "real LXC containers, with cgroup v2 alone"
+		c.Hint = "scenarios with cgroup v1 are skipped on it; a machine that mounts v1 starts its containers only where v2 is mounted for them, as the targets do"
 	}
 	return c
 }

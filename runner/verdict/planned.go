@@ -24,7 +24,7 @@ func (j *judge) planned() {
 	}
 	lines := strings.Split(j.ev.Configuration, "\n")
 	for _, l := range want.Lines {
-		if !slices.Contains(lines, l) {
+		if !slices.ContainsFunc(lines, func(line string) bool { return MatchLine(l, line) }) {
 			j.add(Configuration, l, "a line of it", nearby(l, lines))
 		}
 	}
@@ -43,7 +43,7 @@ func nearby(line string, lines []string) string {
 	key, _, _ := strings.Cut(line, "=")
 	var same []string
 	for _, l := range lines {
-		if k, _, _ := strings.Cut(l, "="); k == key {
+		if k, _, _ := strings.Cut(l, "="); MatchLine(key, k) {
 			same = append(same, l)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpurig/core/lxc"
 	"gpurig/core/plan"
 )
 
@@ -33,21 +34,21 @@ var ignored = map[string]bool{
 	"lxc.apparmor.profile": true, "lxc.signal.halt": true, "lxc.signal.stop": true, "lxc.arch": true,
 }
 
-// Parse reads lines as lxc.container.conf(5) has them. cgroup is the version in
-// use, "v1" or "v2": rules for the other one are read and have no effect, as in
-// liblxc. The first line that liblxc would refuse, or that is not known here
-// (ErrKey), is the error; it quotes the line.
-func Parse(lines []string, cgroup string) (Conf, error) {
+// Parse reads lines as lxc.container.conf(5) of one version has them. cgroup is
+// the version in use, "v1" or "v2": rules for the other one are read and have no
+// effect, as in liblxc. The first line that liblxc would refuse, or that is not
+// known here (ErrKey), is the error; it quotes the line.
+func Parse(lines []string, cgroup string, version lxc.Version) (Conf, error) {
 	c := Conf{Hooks: map[string][]string{}}
 	for i, line := range lines {
-		if err := c.line(line, DeviceKey(cgroup)); err != nil {
+		if err := c.line(line, DeviceKey(cgroup), version); err != nil {
 			return Conf{}, fmt.Errorf("line %d, %q: %w", i+1, line, err)
 		}
 	}
 	return c, nil
 }
 
-func (c *Conf) line(line, deviceKey string) error {
+func (c *Conf) line(line, deviceKey string, version lxc.Version) error {
 	line = strings.Trim(line, " \t")
 	if !strings.HasPrefix(line, "lxc.") { // comments and whatever else: skipped without a word
 		return nil
@@ -57,6 +58,9 @@ func (c *Conf) line(line, deviceKey string) error {
 		return errors.New(`no "="`)
 	}
 	key, value = strings.TrimRight(key, " \t"), unquote(strings.Trim(value, " \t"))
+	if !has(version, key) {
+		return fmt.Errorf("LXC %s has no such key", version)
+	}
 	switch key {
 	case "lxc.mount.entry":
 		e, err := ParseEntry(value)
@@ -88,6 +92,19 @@ func (c *Conf) line(line, deviceKey string) error {
 		return nil
 	}
 	return ErrKey
+}
+
+// has reports whether a version has a key, of those that not all have.
+func has(v lxc.Version, key string) bool {
+	switch {
+	case strings.HasPrefix(key, "lxc.cgroup.devices."):
+		return v.CgroupV1()
+	case key == "lxc.environment.runtime":
+		return v.RuntimeEnvironment()
+	case key == "lxc.init.groups":
+		return v.InitGroups()
+	}
+	return true
 }
 
 // unquote removes one pair of equal quotes around a whole value.

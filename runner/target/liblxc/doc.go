@@ -3,5 +3,6 @@
 //
 // It starts nothing. Package target/lxc hands the lines to the real library;
 // package target/sim does what the library would do. Facts are from the sources
-// of LXC 5.0.2 (src/lxc/confile.c, conf.c, cgroups/cgfsng.c) and were seen on it.
+// of LXC 5.0.2 (src/lxc/confile.c, conf.c, cgroups/cgfsng.c) and were seen on it;
+// what is otherwise in 6.0.4 and 7.0.0 was seen on those (make test-lxc-newer).
 package liblxc

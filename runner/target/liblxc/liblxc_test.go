@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpurig/core/device"
+	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/runner/target/liblxc"
 )
@@ -99,7 +100,7 @@ func TestParse(t *testing.T) {
 		"lxc.environment = A=b=c", "lxc.init.groups = 1", "lxc.init.groups = 44,55",
 		"lxc.idmap = u 0 100000 65536", "lxc.hook.pre-start = /x y", "lxc.hook.version = 1",
 	}
-	got, err := liblxc.Parse(lines, "v1")
+	got, err := liblxc.Parse(lines, "v1", liblxc.Stated)
 	want := liblxc.Conf{
 		Mounts:  []liblxc.Entry{{Source: "/a", Target: "b", Type: "none", Options: []string{"bind"}}},
 		Devices: []liblxc.Rule{{Major: -1, Minor: -1, Perms: "rwm"}},
@@ -111,18 +112,18 @@ func TestParse(t *testing.T) {
 		t.Errorf("Parse() = %v (-want +got):\n%s", err, diff)
 	}
 	for _, line := range []string{"lxc.nonsense = 1", "lxc.hook", "lxc.init.groups = x", "lxc.idmap = z 0 0 0", "lxc.cgroup.devices.allow = c 1 rw", "lxc.mount.entry = /a"} {
-		if _, err := liblxc.Parse([]string{line}, "v1"); err == nil || !strings.Contains(err.Error(), line) {
+		if _, err := liblxc.Parse([]string{line}, "v1", liblxc.Stated); err == nil || !strings.Contains(err.Error(), line) {
 			t.Errorf("Parse(%q) = %v; want an error that quotes the line", line, err)
 		}
 	}
-	if _, err := liblxc.Parse([]string{"lxc.nonsense = 1"}, "v1"); !errors.Is(err, liblxc.ErrKey) {
+	if _, err := liblxc.Parse([]string{"lxc.nonsense = 1"}, "v1", liblxc.Stated); !errors.Is(err, liblxc.ErrKey) {
 		t.Errorf("Parse(unknown key) = %v; want ErrKey", err)
 	}
 }
 
 func TestBaseIsRead(t *testing.T) {
 	for _, cgroup := range []string{"v1", "v2"} {
-		c, err := liblxc.Parse(liblxc.Base(cgroup, []plan.IDMap{{Host: 100000, Count: 65536}}), cgroup)
+		c, err := liblxc.Parse(liblxc.Base(cgroup, []plan.IDMap{{Host: 100000, Count: 65536}}), cgroup, liblxc.Stated)
 		if err != nil || len(c.Devices) < 5 || len(c.UIDs) != 1 || len(c.GIDs) != 1 {
 			t.Errorf("Parse(Base(%s)) = %+v, %v", cgroup, c, err)
 		}
@@ -148,7 +149,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := liblxc.Parse(strings.Split(s, "\n"), "v2")
+		c, err := liblxc.Parse(strings.Split(s, "\n"), "v2", liblxc.Stated)
 		if err != nil && !cmp.Equal(c, liblxc.Conf{}) {
 			t.Fatalf("Parse(%q) returned %+v along with an error", s, c)
 		}
@@ -163,4 +164,29 @@ func FuzzParse(f *testing.F) {
 			e.Flags([]string{"nodev"})
 		}
 	})
+}
+
+// Keys that not every version has, as 5.0.2, 6.0.4 and 7.0.0 take them.
+func TestKeysByVersion(t *testing.T) {
+	v5, v6, v7 := liblxc.Stated, lxc.Version{Major: 6, Patch: 4}, lxc.Version{Major: 7}
+	for line, by := range map[string][]lxc.Version{
+		"lxc.cgroup.devices.deny = a":   {v5, v6},
+		"lxc.cgroup2.devices.deny = a":  {v5, v6, v7},
+		"lxc.environment = A=1":         {v5, v6, v7},
+		"lxc.environment.runtime = A=1": {v7},
+		"lxc.init.groups = 44":          {v5, v6, v7},
+	} {
+		for _, v := range []lxc.Version{v5, v6, v7} {
+			if _, err := liblxc.Parse([]string{line}, "v2", v); (err == nil) != slices.Contains(by, v) {
+				t.Errorf("LXC %s, %q: %v", v, line, err)
+			}
+		}
+	}
+	for _, cgroup := range []string{"v1", "v2"} {
+		for _, v := range []lxc.Version{v5, v6, v7} {
+			if none := liblxc.Can("lxc", cgroup, v); (none != nil) != (cgroup == "v1" && v == v7) {
+				t.Errorf("LXC %s, cgroup %s: %v", v, cgroup, none)
+			}
+		}
+	}
 }

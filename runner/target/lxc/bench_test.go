@@ -12,7 +12,7 @@ import (
 // BenchmarkBareExecute is lxc-execute of the probe, without plan and hook, in the
 // same surroundings. BenchmarkScenario is held against it: at most twice.
 func BenchmarkBareExecute(b *testing.B) {
-	run, err := lxc.Bare(context.Background(), requireLXC(b, "v1").l, "v1")
+	run, err := lxc.Bare(context.Background(), requireLXC(b, anyCgroup()).l, anyCgroup())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -26,14 +26,14 @@ func BenchmarkBareExecute(b *testing.B) {
 // BenchmarkScenario makes a container, starts it with a plan, looks, stops it
 // and removes it.
 func BenchmarkScenario(b *testing.B) {
-	l, ctx := requireLXC(b, "v1").l, context.Background()
+	l, ctx := requireLXC(b, anyCgroup()).l, context.Background()
 	h, err := targettest.Host(targettest.Version)
 	if err != nil {
 		b.Fatal(err)
 	}
 	p := targettest.Plan(targettest.Version, true)
 	for b.Loop() {
-		c, err := l.Create(ctx, target.Config{Name: "c1", Cgroup: "v1"})
+		c, err := l.Create(ctx, target.Config{Name: "c1", Cgroup: anyCgroup()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	}
 	defer root.Close()
 	config, err := lxc.Emit(p, lxc.Options{
-		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix,
+		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix, LXCVersion: c.world.prog.version,
 		NodesDir: c.inside("nodes"), HookPath: c.world.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
 		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
 	})
@@ -46,7 +46,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 		return emission{}, err
 	}
 	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Lines...)
-	conf, err := liblxc.Parse(lines, c.config.Cgroup)
+	conf, err := liblxc.Parse(lines, c.config.Cgroup, c.world.prog.version)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	"gpurig/core/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/liblxc"
 	"gpurig/runner/target/world"
 )
 
@@ -62,6 +67,7 @@ func (l *LXC) Family() string { return "lxc" }
 type programs struct {
 	world.Programs
 	start, cgroup string
+	version       lxc.Version
 }
 
 // runtimeDir is where liblxc keeps its locks.
@@ -74,7 +80,39 @@ func (l *LXC) able() (programs, *target.CannotError) {
 	var cerr *target.CannotError
 	p.Programs, cerr = world.Find("lxc", l.opts.Probe, l.opts.Hook,
 		world.Tool{Name: "lxc-start", Hint: hint, Path: &p.start}, world.Tool{Name: "lxc-cgroup", Hint: hint, Path: &p.cgroup})
-	return p, cerr
+	if cerr != nil {
+		return p, cerr
+	}
+	var err error
+	if p.version, err = versionOf(p.start); err != nil {
+		return p, &target.CannotError{Target: "lxc", Why: err.Error(), Hint: hint}
+	}
+	return p, nil
+}
+
+// versionOf asks lxc-start for its version.
+func versionOf(start string) (lxc.Version, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, start, "--version").Output()
+	if err == nil {
+		var v lxc.Version
+		if v, err = lxc.ParseVersion(strings.TrimSpace(string(out))); err == nil {
+			return v, nil
+		}
+	}
+	return lxc.Version{}, fmt.Errorf("%s --version: %w", start, err)
+}
+
+// Installed returns the version of the LXC on the path; ok is false where there
+// is none that says it.
+func Installed() (v lxc.Version, ok bool) {
+	start, err := exec.LookPath("lxc-start")
+	if err != nil {
+		return v, false
+	}
+	v, err = versionOf(start)
+	return v, err == nil
 }
 
 // Can is part of target.Target. It finds out by setting up what containers of
@@ -111,6 +149,9 @@ func (l *LXC) world(cgroup string) (*shared, error) {
 		return nil, err
 	}
 	p, cerr := l.able()
+	if cerr == nil {
+		cerr = liblxc.Can("lxc", cgroup, p.version)
+	}
 	if cerr == nil {
 		w, err := world.Open(cgroup, runtimeDir, p.Programs)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
@@ -64,6 +65,12 @@ func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p program
 		return nil, err
 	}
 	return s, s.createPool(ctx)
+}
+
+// liblxc is the version of the server's; zero: it says none.
+func (s *server) liblxc() lxc.Version {
+	v, _ := lxc.ParseVersion(s.api.Server().DriverVer)
+	return v
 }
 
 func (s *server) createPool(ctx context.Context) error {

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"sync"
 
+	"gpurig/core/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
+	"gpurig/runner/target/liblxc"
 	"gpurig/runner/target/world"
 )
 
@@ -122,10 +124,27 @@ func (l *LXD) Can(ctx context.Context, c target.Config) error {
 		return l.unable("", "the daemon's id map is %v, and %v is asked for", subids, c.IDMap)
 	}
 	s, err := l.server(ctx, c.Cgroup)
-	if err != nil || len(c.IDMap) == 0 || s.daemon != nil {
+	if err != nil {
 		return err
 	}
+	if cannot := liblxc.Can(l.Name(), c.Cgroup, s.liblxc()); cannot != nil {
+		return cannot
+	}
+	if len(c.IDMap) == 0 || s.daemon != nil {
+		return nil
+	}
 	return s.mapsIDs(l.Name())
+}
+
+// Liblxc returns the version of the daemon's, for a simulation of it; ok is false
+// where there is no daemon or it says none. It starts one.
+func (l *LXD) Liblxc(ctx context.Context) (v lxc.Version, ok bool) {
+	s, err := l.server(ctx, "v2")
+	if err != nil {
+		return v, false
+	}
+	v = s.liblxc()
+	return v, v != lxc.Version{}
 }
 
 func (l *LXD) unable(hint, why string, args ...any) *target.CannotError {

@@ -145,10 +145,10 @@ func (c *Container) hook(s *space) *hooked {
 	return &hooked{s: s, file: c.file, journal: c.journal, uid: uid, dirs: map[string]folder{}, caches: &c.sim.caches}
 }
 
-// groups are those of the first process. liblxc before 7.0 sets none where it
+// groups are those of the first process. liblxc before 6.0.6 sets none where it
 // made a user namespace (start.c, do_start).
 func (c *Container) groups() []uint32 {
-	if len(c.conf.UIDs) > 0 && c.sim.oci == "" {
+	if len(c.conf.UIDs) > 0 && c.sim.oci == "" && !c.sim.version.MappedGroups() {
 		return nil
 	}
 	return c.conf.Groups

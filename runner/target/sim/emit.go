@@ -57,7 +57,7 @@ func (c *Container) emitAnew(p plan.Plan) (emission, error) {
 		return c.emitOCI(p)
 	}
 	config, err := lxc.Emit(p, lxc.Options{
-		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name,
+		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, LXCVersion: c.sim.version,
 		NodesDir: nodesDir, HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"),
 		Resolve: c.resolve,
 	})
@@ -65,7 +65,7 @@ func (c *Container) emitAnew(p plan.Plan) (emission, error) {
 		return emission{}, err
 	}
 	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Lines...)
-	conf, err := liblxc.Parse(lines, c.config.Cgroup)
+	conf, err := liblxc.Parse(lines, c.config.Cgroup, c.sim.version)
 	if err != nil {
 		return emission{}, err
 	}

@@ -20,7 +20,7 @@ const hostRoot = "/host"
 // lines for liblxc of it, and reads those as liblxc would.
 func (c *Container) emitLXD(p plan.Plan) (emission, error) {
 	config, err := lxd.Emit(p, lxd.Options{
-		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: hostRoot,
+		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: hostRoot, LXCVersion: c.sim.version,
 		HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"), Resolve: c.resolve,
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Container) emitLXD(p plan.Plan) (emission, error) {
 		return emission{}, err
 	}
 	all := append(append(lxdconf.Base(c.config.Cgroup, c.config.IDMap), lines...), config.Raw...)
-	conf, err := liblxc.Parse(all, c.config.Cgroup)
+	conf, err := liblxc.Parse(all, c.config.Cgroup, c.sim.version)
 	if err != nil {
 		return emission{}, err
 	}

@@ -5,7 +5,8 @@
 // It is right only if it agrees with the real thing. So it starts from the same
 // configuration text that target/lxc hands to liblxc, and what liblxc does
 // oddly (flags that are lost, groups that are not set) it does as oddly; see
-// package liblxc. A test in target/lxc compares the two.
+// package liblxc. A test in target/lxc compares the two. Where versions of liblxc
+// differ, As says which one it stands for.
 //
 // NewOCI makes the other kind of container, as an OCI runtime does; see oci.go. A
 // test in target/oci compares those.
@@ -16,9 +17,11 @@ import (
 	"fmt"
 	"slices"
 
+	"gpurig/core/lxc"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/liblxc"
 )
 
 // A Sim is the simulated target. It is safe for use by several goroutines; each
@@ -29,6 +32,8 @@ type Sim struct {
 	oci    string     // "runc" or "crun": as that runtime does; empty: as liblxc
 	lxd    bool       // LXD stands between the plan and liblxc
 	docker bool       // Docker stands between the plan and runc
+
+	version lxc.Version // of the liblxc that it stands for
 
 	emissions memo[emission]   // by plan, on a fresh root
 	caches    memo[builtCache] // by what libraries are where
@@ -45,8 +50,15 @@ func New(images *image.Set) (*Sim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("target sim: %w", err)
 	}
-	return &Sim{images: images, dev: dev}, nil
+	return &Sim{images: images, dev: dev, version: liblxc.Stated}, nil
 }
+
+// As says which liblxc it stands for, before it makes a container;
+// liblxc.Stated otherwise.
+func (s *Sim) As(v lxc.Version) { s.version = v }
+
+// Liblxc is the version that As said; ok is false where no liblxc is simulated.
+func (s *Sim) Liblxc() (v lxc.Version, ok bool) { return s.version, s.oci == "" }
 
 // NewOCI is New for containers as an OCI runtime makes them: "runc" or "crun".
 func NewOCI(images *image.Set, runtime string) (*Sim, error) {
@@ -101,14 +113,21 @@ func (s *Sim) Family() string {
 	return "lxc"
 }
 
-// Can is part of target.Target. Only an unknown image is refused, as an error of
-// the scenario: everything can be simulated.
+// Can is part of target.Target. Everything can be simulated that what is simulated
+// can do; an unknown image is an error of the scenario.
 func (s *Sim) Can(_ context.Context, c target.Config) error {
 	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
 		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
 	}
-	_, err := s.images.Image(c.Image)
-	return err
+	if _, err := s.images.Image(c.Image); err != nil {
+		return err
+	}
+	if s.oci == "" {
+		if cannot := liblxc.Can(s.Name(), c.Cgroup, s.version); cannot != nil {
+			return cannot
+		}
+	}
+	return nil
 }
 
 // Create is part of target.Target.
