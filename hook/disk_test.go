@@ -49,15 +49,13 @@ func TestF12APowerCut(t *testing.T) {
 		calls = changing
 	}
 	cuts := 0
-	for _, stage := range []hook.Stage{hook.Prepare, hook.Apply} {
+	for i, stage := range stages {
 		for _, call := range calls {
 			for n := 1; ; n++ {
 				ended := false
 				for _, commit := range []bool{false, true} {
 					f.rewind()
-					if stage == hook.Apply {
-						f.run(hook.Prepare)
-					}
+					f.run(stages[:i]...)
 					disk.Sync()
 					what := fmt.Sprintf("%s, cut after %s %d, journal written: %v", stage, call, n, commit)
 					code, said := f.inject(stage, fmt.Sprintf("%s:signal=KILL:when=%d", call, n))
@@ -72,7 +70,7 @@ func TestF12APowerCut(t *testing.T) {
 					} else if !f.affected {
 						t.Fatalf("%s: exit %d: %s", what, code, said)
 					}
-					f.oracle(what)
+					f.oracle(stage, what)
 				}
 				if ended {
 					break
@@ -90,8 +88,8 @@ func TestF12APowerCut(t *testing.T) {
 func (f *faulty) done(what string, stage hook.Stage) {
 	f.t.Helper()
 	if stage == hook.Apply {
-		if got := f.state(); got != f.want {
-			f.t.Fatalf("%s: it said it was done, and (-want +got):\n%s", what, differing(f.want, got))
+		if got := f.state(); got != f.want[stage] {
+			f.t.Fatalf("%s: it said it was done, and (-want +got):\n%s", what, differing(f.want[stage], got))
 		}
 	}
 }
@@ -159,7 +157,7 @@ func TestF7ADiskThatFails(t *testing.T) {
 			if err == nil {
 				f.done(what, hook.Apply)
 			}
-			f.oracle(what)
+			f.oracle(hook.Apply, what)
 		})
 	}
 	if failed == 0 {

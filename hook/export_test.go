@@ -2,3 +2,6 @@ package hook
 
 // Confine is what the hook does before it reads an image.
 var Confine = confine
+
+// BoundMemory is how the hook limits what it can take.
+var BoundMemory = boundMemory

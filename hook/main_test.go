@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		os.Exit(filteredMain())
 	case name == asConfined:
 		os.Exit(confinedMain())
+	case name == asGreedy:
+		os.Exit(greedyMain())
 	case name == asIntruder:
 		os.Exit(intruderMain())
 	}

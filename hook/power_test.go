@@ -114,14 +114,22 @@ var (
 	// A regular file cannot be polled, and a signal's end shows the call before it.
 	refusedByItself = regexp.MustCompile(`\b(epoll_ctl|rt_sigreturn)\(`)
 
-	reads = regexp.MustCompile(`\b(openat2?|getdents64|read|readlinkat)\(\d*<?([^>"]*)`)
+	// On one thread at least; all must have it then.
+	fenced      = regexp.MustCompile(`landlock_restrict_self\(.* = 0`)
+	memoryBound = regexp.MustCompile(`RLIMIT_DATA, \{rlim_cur=(256\*1024\*1024|262144\*1024), rlim_max=(256\*1024\*1024|262144\*1024)\}, +NULL *\) += 0`)
+	reads       = regexp.MustCompile(`\b(openat2?|getdents64|read|readlinkat)\(\d*<?([^>"]*)`)
 )
 
 func judgePower(t *testing.T, root, trace string, filter bool) {
 	t.Helper()
 	threads := map[string]map[string]bool{} // what each gave up
+	gone := []string{"capabilities", "no_new_privs"}
+	if fenced.MatchString(trace) {
+		gone = append(gone, "landlock")
+	}
 	first := true
 	filtered := false
+	bounded := false // P5
 	begun := map[string]string{}
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSpace(line)
@@ -162,6 +170,7 @@ func judgePower(t *testing.T, root, trace string, filter bool) {
 			t.Errorf("the filter refuses what a run needs: %s", line)
 		}
 		filtered = filtered || strings.Contains(line, "seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC") && strings.Contains(line, " = 0")
+		bounded = bounded || memoryBound.MatchString(line)
 		r := reads.FindStringSubmatch(line)
 		if r == nil || !first || strings.Contains(line, "O_PATH") || !strings.HasPrefix(r[2], root) {
 			continue
@@ -170,7 +179,10 @@ func judgePower(t *testing.T, root, trace string, filter bool) {
 		if filtered != filter {
 			t.Errorf("the filter is there: %v; want %v at the first read of the image: %s", filtered, filter, line)
 		}
-		for _, what := range []string{"capabilities", "no_new_privs"} {
+		if !bounded {
+			t.Errorf("memory has no bound at the first read: %s", line)
+		}
+		for _, what := range gone {
 			for id := range threads {
 				if !threads[id][what] && strings.Contains(trace, "\n"+id+" ") {
 					t.Errorf("thread %s still has its rights (%s) at the first read: %s", id, what, line)

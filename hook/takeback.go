@@ -105,28 +105,65 @@ func keeper(f hookspec.File) keeping {
 
 // keeps reports whether a link stays: the file wants it, or it is the SONAME link
 // of a library beside it, which the file wants mounted or the image itself has.
-func (w *work) keeps(k keeping, p string, l ownLink) bool {
+func (w *work) keeps(k keeping, p string, l ownLink) (bool, error) {
 	dir := path.Dir(p)
-	if k.links[p] || !l.SONAME || !w.isOneOf(k.folders, dir) {
-		return k.links[p]
+	if k.links[p] || !l.SONAME {
+		return k.links[p], nil
+	}
+	if in, err := w.isOneOf(k.folders, dir); !in || err != nil {
+		return false, err
 	}
 	for _, text := range l.Texts {
 		library := path.Join(dir, text)
 		if k.points[library] {
-			return true
+			return true, nil
 		}
 		_, ours := w.journal.Points[library]
-		if there, err := w.has(library); !ours && there && err == nil {
-			return true
+		there, err := w.has(library)
+		if err != nil && !inroot.OfTheImage(err) {
+			return false, err // whether it is needed is not known
+		}
+		if !ours && there {
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // isOneOf reports whether dir, a path without links, is one of the folders, by
 // whatever name.
-func (w *work) isOneOf(folders []string, dir string) bool {
-	return slices.Contains(folders, dir) || len(ldcache.Within(view{w}, []ldcache.Link{{Real: dir}}, folders)) > 0
+func (w *work) isOneOf(folders []string, dir string) (bool, error) {
+	if slices.Contains(folders, dir) {
+		return true, nil
+	}
+	v := &attentive{view: view{w}}
+	in := len(ldcache.Within(v, []ldcache.Link{{Real: dir}}, folders)) > 0
+	return in, v.err
+}
+
+// An attentive view keeps the first error that says nothing of the image: folders
+// that cannot be looked at are not folders that are not there.
+type attentive struct {
+	view
+	err error
+}
+
+func (v *attentive) Lstat(p string) (ldcache.Info, error) {
+	info, err := v.view.Lstat(p)
+	v.note(err)
+	return info, err
+}
+
+func (v *attentive) Readlink(p string) (string, error) {
+	text, err := v.view.Readlink(p)
+	v.note(err)
+	return text, err
+}
+
+func (v *attentive) note(err error) {
+	if err != nil && v.err == nil && !inroot.OfTheImage(err) {
+		v.err = err
+	}
 }
 
 func (w *work) takePoint(p string) error {
@@ -196,7 +233,11 @@ func (w *work) putBack(p, text string) error {
 func (w *work) takeLinks(k keeping) error {
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Links)) {
 		l := w.journal.Links[p]
-		if w.keeps(k, p, l) {
+		stays, err := w.keeps(k, p, l)
+		if err != nil {
+			return err
+		}
+		if stays {
 			continue
 		}
 		if err := w.next("remove %s", p); err != nil {
