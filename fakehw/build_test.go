@@ -70,6 +70,26 @@ func TestBuildPrintsTheKernelsFormats(t *testing.T) {
 	}
 }
 
+// Modes are those of drivers/pci/pci-sysfs.c, drivers/vfio/mdev/mdev_sysfs.c and
+// kernel-open/nvidia/nv-procfs.c.
+func TestModesAreTheKernels(t *testing.T) {
+	m := load(t, "vgpu-a100")
+	r, d := build(t, m), "/sys/bus/pci/devices/"+m.GPUs[0].PCI.BDF.String()
+	for p, want := range map[string]fs.FileMode{
+		"/proc": 0o555, "/proc/driver": 0o555, "/proc/driver/nvidia": 0o555, "/proc/driver/nvidia/gpus": 0o555,
+		"/proc/driver/nvidia/gpus/" + m.GPUs[0].PCI.BDF.String(): 0o555, "/proc/driver/nvidia/warnings": 0o555, "/proc/driver/nvidia/capabilities/mig": 0o555,
+		"/proc/driver/nvidia/params": 0o444, "/proc/driver/nvidia/registry": 0o644,
+		d + "/": 0o755, d + "/remove": 0o220, d + "/rescan": 0o200, d + "/reset": 0o200, d + "/driver_override": 0o644, d + "/enable": 0o644,
+		d + "/config": 0o644, d + "/resource": 0o444, d + "/resource0": 0o600, d + "/vendor": 0o444,
+		"/sys/bus/pci/rescan": 0o200, "/sys/bus/pci/drivers_probe": 0o200, "/sys/bus/pci/drivers_autoprobe": 0o644,
+		"/sys/bus/pci/drivers/nvidia/bind": 0o200, "/sys/bus/pci/drivers/nvidia/unbind": 0o200, "/sys/bus/pci/drivers/nvidia/new_id": 0o200,
+	} {
+		if e, err := r.Follow(p); err != nil || e.Mode.Perm() != want {
+			t.Errorf("%s: %+v, %v, want %v", p, e, err, want)
+		}
+	}
+}
+
 func zeros(n int) string {
 	return strings.Repeat("0x0000000000000000 0x0000000000000000 0x0000000000000000\n", n)
 }

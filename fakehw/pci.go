@@ -150,7 +150,8 @@ func (b *builder) function(f *function) {
 	// vfio-pci enables a function when somebody opens it.
 	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != "" && !isVFIO(f.Driver)], 0o644)
 	b.file(d+"/driver_override", orElse(f.Override, "(null)")+"\n", 0o644)
-	b.write(d, "remove", "rescan", "reset")
+	b.file(d+"/remove", "", 0o220) // the only one with the group, in pci-sysfs.c
+	b.write(d, "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")
 	b.attr(d+"/max_link_speed", "16.0 GT/s PCIe\n")
 	b.attr(d+"/current_link_speed", "16.0 GT/s PCIe\n")

@@ -76,15 +76,19 @@ func (c *collector) machine() string {
 	return cmp.Or(dmi, "unknown")
 }
 
-// withoutPlainDirs leaves out directories that are told by what is in them: 0755
-// and root's, not empty. Entries are ordered by path.
+// withoutPlainDirs leaves out directories that are told by what is in them:
+// root's, not empty, and 0755, or 0555 in procfs. Entries are ordered by path.
 func withoutPlainDirs(entries []hosts.Entry) []hosts.Entry {
 	full := map[string]bool{"/": true}
 	for _, e := range entries {
 		full[path.Dir(e.Path)] = true
 	}
 	return slices.DeleteFunc(entries, func(e hosts.Entry) bool {
-		return e.Kind == hosts.Dir && full[e.Path] && e.Mode == 0o755 && e.UID == 0 && e.GID == 0
+		mode := uint32(0o755)
+		if strings.HasPrefix(e.Path, "/proc/") {
+			mode = 0o555
+		}
+		return e.Kind == hosts.Dir && full[e.Path] && e.Mode == mode && e.UID == 0 && e.GID == 0
 	})
 }
 

@@ -50,7 +50,9 @@ func (m Missing) String() string { return fmt.Sprintf("%s: %s: %v", m.Path, m.Wh
 var ErrNotAsked = errors.New("device nodes were not asked for")
 
 // Write makes the tree t below the directory dir, which is made if it is not
-// there. It returns what could not be made, by path.
+// there. It returns what could not be made, by path. Directories that nobody may
+// write, those of procfs, can be written by their owner where that is not root,
+// who could not remove them else.
 //
 // The error is the first failure; what was written until then stays.
 func Write(ctx context.Context, t *tree.Tree, dir string, opts Options) ([]Missing, error) {
@@ -282,7 +284,11 @@ func (w *writer) finish(dirfd int, name, p string, e *tree.Entry) error {
 	if err := w.owner(dirfd, name, p, e); err != nil {
 		return err
 	}
-	if err := unix.Fchmodat(dirfd, name, uint32(e.Mode.Perm()), 0); err != nil {
+	mode := uint32(e.Mode.Perm())
+	if e.Mode.IsDir() && os.Geteuid() != 0 {
+		mode |= 0o200
+	}
+	if err := unix.Fchmodat(dirfd, name, mode, 0); err != nil {
 		return &fs.PathError{Op: "chmod", Path: p, Err: err}
 	}
 	return nil

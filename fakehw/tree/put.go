@@ -24,8 +24,9 @@ func clean(p string) string {
 	return p
 }
 
-// put places e at p. Missing parents are made, 0755 root:root; links on the way
-// are followed. What was at p is replaced, except that a directory stays one
+// put places e at p. Missing parents are made, root:root and 0755, or 0555 below
+// a directory that nobody may write, as procfs has them; links on the way are
+// followed. What was at p is replaced, except that a directory stays one
 // with its children when e is a directory too.
 func (t *Tree) put(op, p string, e *Entry) error {
 	p = clean(p)
@@ -80,9 +81,17 @@ func (t *Tree) parent(op, p string) (*Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := dir(0o755)
+	e := up.between()
 	up.Children[path.Base(p)] = e
 	return e, nil
+}
+
+// between makes a directory on the way to what is put below e.
+func (e *Entry) between() *Entry {
+	if e.Mode.Perm()&0o222 == 0 {
+		return dir(0o555)
+	}
+	return dir(0o755)
 }
 
 // straight does parent's work for the common case, a way of directories alone;
@@ -98,7 +107,7 @@ func (t *Tree) straight(p string) *Entry {
 		name, tail, _ := strings.Cut(rest, "/")
 		next := e.Children[name]
 		if next == nil {
-			next = dir(0o755)
+			next = e.between()
 			e.Children[name] = next
 		}
 		if !next.Mode.IsDir() {

@@ -42,6 +42,12 @@ func TestParentsAreMadeAndLinksOnTheWayFollowed(t *testing.T) {
 	if i, err := fake.Lstat("/usr/lib/x86_64"); err != nil || i.Mode != fs.ModeDir|0o755 || i.UID != 0 {
 		t.Errorf("a made parent: %+v, %v", i, err)
 	}
+	fill(t, fake.Mkdir("/proc", 0o555), fake.WriteFile("/proc/driver/nvidia/params", nil, 0o444))
+	for _, p := range []string{"/proc/driver", "/proc/driver/nvidia"} {
+		if i, err := fake.Lstat(p); err != nil || i.Mode != fs.ModeDir|0o555 {
+			t.Errorf("a parent made where nobody may write: %+v, %v", i, err)
+		}
+	}
 }
 
 func TestRefusals(t *testing.T) {
