@@ -49,9 +49,12 @@ func (b *builder) do(err error) {
 	}
 }
 
-func (b *builder) file(p, data string, perm fs.FileMode) {
+func (b *builder) file(p, data string, perm fs.FileMode) { b.data(p, []byte(data), perm) }
+
+// data is file for bytes, which nobody may change afterwards.
+func (b *builder) data(p string, data []byte, perm fs.FileMode) {
 	if b.err == nil {
-		b.err = b.t.WriteFile(p, []byte(data), perm)
+		b.err = b.t.WriteFile(p, data, perm)
 	}
 }
 

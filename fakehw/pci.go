@@ -142,7 +142,7 @@ func (b *builder) function(f *function) {
 	if r := f.resources[6]; r[2] != 0 {
 		b.window(d+"/rom", r, 0o600)
 	}
-	b.file(d+"/config", string(f.config()), 0o644)
+	b.data(d+"/config", f.config(), 0o644)
 	b.file(d+"/numa_node", fmt.Sprintf("%d\n", f.NUMANode), 0o644)
 	node := max(f.NUMANode, 0)
 	b.attr(d+"/local_cpulist", fmt.Sprintf("%d-%d\n", node*32, node*32+31))
@@ -257,9 +257,15 @@ func (f *function) uevent() string {
 	return s.String()
 }
 
+const noResource = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+
 func (f *function) resourceText() string {
 	var s strings.Builder
 	for _, r := range f.resources {
+		if r == [3]uint64{} { // most of them
+			s.WriteString(noResource)
+			continue
+		}
 		fmt.Fprintf(&s, "0x%016x 0x%016x 0x%016x\n", r[0], r[1], r[2])
 	}
 	return s.String()

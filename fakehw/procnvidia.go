@@ -2,6 +2,7 @@ package fakehw
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -110,8 +111,10 @@ const (
 )
 
 func capabilityText(minor uint32, mode int) string {
-	return fmt.Sprintf("DeviceFileMinor: %d\nDeviceFileMode: %d\nDeviceFileModify: 1\n", minor, mode)
+	return "DeviceFileMinor: " + number(minor) + "\nDeviceFileMode: " + strconv.Itoa(mode) + "\nDeviceFileModify: 1\n"
 }
+
+func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // capabilities makes what a driver with capability nodes shows: the fixed
 // tables, and a tree that follows MIG mode and live instances.
@@ -122,9 +125,7 @@ func (b *builder) capabilities() {
 	top := "/proc/driver/nvidia/capabilities"
 	b.attr(top+"/mig/config", capabilityText(capConfig, modeAdmin))
 	b.attr(top+"/mig/monitor", capabilityText(capMonitor, modeUser))
-	if b.err == nil { // the table is the same everywhere and long: share the bytes
-		b.err = b.t.WriteFile("/proc/driver/nvidia-caps/mig-minors", migMinors(), 0o444)
-	}
+	b.data("/proc/driver/nvidia-caps/mig-minors", migMinors(), 0o444) // the same everywhere and long: shared
 	b.attr("/proc/driver/nvidia-caps/nvlink-minors", "fabric-mgmt 0\n")
 	if catalog.BranchNumber(b.m.Driver.Version) >= 550 {
 		b.attr("/proc/driver/nvidia-caps/sys-minors", fmt.Sprintf("fabric-imex-mgmt %d\n", capIMEX))
@@ -134,14 +135,14 @@ func (b *builder) capabilities() {
 		if g.MIG == nil {
 			continue
 		}
-		mig := fmt.Sprintf("%s/gpu%d/mig", top, g.Minor)
+		mig := top + "/gpu" + strconv.Itoa(g.Minor) + "/mig"
 		b.dir(mig)
 		for _, gi := range g.MIG.Instances {
-			at := fmt.Sprintf("%s/gi%d", mig, gi.ID)
+			at := mig + "/gi" + strconv.Itoa(gi.ID)
 			minor := giCap(g.Minor, gi.ID)
 			b.attr(at+"/access", capabilityText(minor, modeUser))
 			for _, ci := range gi.Compute {
-				b.attr(fmt.Sprintf("%s/ci%d/access", at, ci.ID), capabilityText(minor+1+uint32(ci.ID), modeUser))
+				b.attr(at+"/ci"+strconv.Itoa(ci.ID)+"/access", capabilityText(minor+1+uint32(ci.ID), modeUser))
 			}
 		}
 	}

@@ -33,7 +33,9 @@ var (
 func (n Num) Known() bool { return n.Major != 0 }
 
 // String returns "195:0".
-func (n Num) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+func (n Num) String() string {
+	return strconv.FormatUint(uint64(n.Major), 10) + ":" + strconv.FormatUint(uint64(n.Minor), 10)
+}
 
 // MarshalText writes "195:0".
 func (n Num) MarshalText() ([]byte, error) { return []byte(n.String()), nil }

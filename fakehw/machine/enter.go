@@ -21,7 +21,7 @@ import (
 
 // A nodeNumber is what a device node leads to.
 type nodeNumber struct {
-	kind string // "char" or "block"
+	kind device.Type
 	num  device.Num
 }
 

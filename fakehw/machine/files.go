@@ -2,6 +2,7 @@ package machine
 
 import (
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -29,9 +30,8 @@ type staging struct {
 	files   map[string][]byte
 	dirs    map[string]place // of the host's directories
 	setup   *setup
-	nodes   map[string]*tree.Entry // the host's own entries of /dev
-	annexes map[string]string      // real directory -> folder
-	live    string                 // folder that is /run/gpurig
+	annexes map[string]string // real directory -> folder
+	live    string            // folder that is /run/gpurig
 	err     error
 }
 
@@ -229,55 +229,48 @@ func (s *staging) parents(dir, to string) {
 func (s *staging) dev() {
 	s.setup.Dev = true
 	s.do(s.t.Mkdir("/dev", 0o755))
-	s.nodes = map[string]*tree.Entry{}
-	eachDevEntry(s.host, func(p string, e *tree.Entry) {
-		s.nodes[p] = e
-		s.do(putNode(s.t, p, e))
-	})
+	for p, e := range ownDev(s.host) {
+		s.do(s.t.Graft(p, e))
+	}
 }
 
-// eachDevEntry calls f for the entries below /dev that are the host's own: its
-// nodes, and the links to them.
-func eachDevEntry(t *tree.Tree, f func(p string, e *tree.Entry)) {
-	top, err := t.Entry("/dev")
-	if err != nil {
-		return
-	}
-	var walk func(p string, e *tree.Entry)
-	walk = func(p string, e *tree.Entry) {
-		if !e.Mode.IsDir() || len(e.Children) == 0 {
-			f(p, e)
+// ownDev yields what of /dev is the host's own: its nodes, folders of such, and the
+// links to them.
+func ownDev(t *tree.Tree) iter.Seq2[string, *tree.Entry] {
+	return func(yield func(string, *tree.Entry) bool) {
+		top, err := t.Entry("/dev")
+		if err != nil {
+			return
 		}
-		for name, child := range e.Children {
-			walk(p+"/"+name, child)
+		for name, e := range top.Children {
+			if host.IsGPUNode(name) && !yield("/dev/"+name, e) {
+				return
+			}
 		}
-	}
-	for name, e := range top.Children {
-		if host.IsGPUNode(name) {
-			walk("/dev/"+name, e)
-		}
-	}
-	for _, dir := range []string{"char", "block"} {
-		if d := top.Children[dir]; d != nil {
+		for _, dir := range []string{"char", "block"} {
+			d := top.Children[dir]
+			if d == nil {
+				continue
+			}
 			for name, e := range d.Children {
-				if to := path.Join("/dev", dir, e.Target); gpuPath(to) {
-					f("/dev/"+dir+"/"+name, e)
+				to, up := strings.CutPrefix(e.Target, "../")
+				to, _, _ = strings.Cut(to, "/")
+				if up && host.IsGPUNode(to) && !yield("/dev/"+dir+"/"+name, e) {
+					return
 				}
 			}
 		}
 	}
 }
 
-func putNode(t *tree.Tree, p string, e *tree.Entry) error {
-	switch {
-	case e.IsDevice():
-		return t.Mknod(node(p, e))
-	case e.IsLink():
-		return t.Symlink(p, e.Target)
-	case e.Mode.IsDir():
-		return t.Mkdir(p, e.Mode.Perm())
+// eachLeaf calls f for all below e that has nothing below it, and for e if it is so.
+func eachLeaf(p string, e *tree.Entry, f func(p string, e *tree.Entry)) {
+	if !e.Mode.IsDir() || len(e.Children) == 0 {
+		f(p, e)
 	}
-	return t.WriteFile(p, e.Data, e.Mode.Perm())
+	for name, child := range e.Children {
+		eachLeaf(p+"/"+name, child, f)
+	}
 }
 
 func node(p string, e *tree.Entry) device.Node {

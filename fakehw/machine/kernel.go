@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/device"
 	"gpurig/core/host"
 )
 
@@ -59,19 +60,23 @@ func (k *kernel) close() {
 // taken returns what reports whether the machine itself has the number of a node
 // now, so that opening it would reach a real driver (A41).
 func (k *kernel) taken() func(nodeNumber) bool {
-	devices := map[string]bool{}
-	for _, kind := range []string{"block", "char"} {
-		if dir, err := os.Open(k.sys + "/dev/" + kind); err == nil { // else there are none
-			names, _ := dir.Readdirnames(-1)
-			dir.Close()
-			for _, name := range names {
-				devices[kind+name] = true
+	devices := map[nodeNumber]bool{}
+	for kind, at := range map[device.Type]string{device.Block: "block", device.Char: "char"} {
+		dir, err := os.Open(k.sys + "/dev/" + at)
+		if err != nil {
+			continue // there are none
+		}
+		names, _ := dir.Readdirnames(-1)
+		dir.Close()
+		for _, name := range names {
+			if n, err := device.ParseNum(name); err == nil { // as every name there is
+				devices[nodeNumber{kind, n}] = true
 			}
 		}
 	}
 	return func(n nodeNumber) bool {
-		return devices[n.kind+n.num.String()] || slices.ContainsFunc(k.majors, func(x host.Major) bool {
-			return x.Major == n.num.Major && string(x.Type) == n.kind[:1] && gpuMajor(x.Name)
+		return devices[n] || slices.ContainsFunc(k.majors, func(x host.Major) bool {
+			return x.Major == n.num.Major && x.Type == n.kind && gpuMajor(x.Name)
 		})
 	}
 }

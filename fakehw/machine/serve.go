@@ -177,7 +177,11 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 		out.Binds = append(out.Binds, bind{procName(p), p})
 	}
 	if s.mknod {
-		out.NoDev = s.denied(st.nodes)
+		dev, err := st.t.Entry("/dev")
+		if err != nil {
+			return nil, err
+		}
+		out.NoDev = s.denied(func(f func(string, *tree.Entry)) { eachLeaf("/dev", dev, f) })
 	}
 	out.Command, out.Env = s.o.Command, withSysfs(s.o.Env)
 	if out.Dir, err = os.Getwd(); err != nil {
@@ -209,21 +213,14 @@ func withSysfs(env []string) []string {
 }
 
 // denied lists the nodes among entries whose number the machine itself has.
-func (s *server) denied(entries map[string]*tree.Entry) []string {
+func (s *server) denied(each func(f func(p string, e *tree.Entry))) []string {
 	var out []string
 	taken := s.kernel.taken()
-	for p, e := range entries {
-		if !e.IsDevice() {
-			continue
-		}
-		kind := "block"
-		if e.Mode&os.ModeCharDevice != 0 {
-			kind = "char"
-		}
-		if taken(nodeNumber{kind, e.Num}) {
+	each(func(p string, e *tree.Entry) {
+		if e.IsDevice() && taken(nodeNumber{e.DeviceType(), e.Num}) {
 			out = append(out, p)
 		}
-	}
+	})
 	slices.Sort(out)
 	return out
 }
@@ -264,7 +261,9 @@ func (s *server) nodes(changes []tree.Change) error {
 	entries := map[string]*tree.Entry{}
 	now := map[string]*tree.Entry{}
 	s.h.Locker().Lock()
-	eachDevEntry(s.h.Tree(), func(p string, e *tree.Entry) { now[p] = e })
+	for p, e := range ownDev(s.h.Tree()) {
+		eachLeaf(p, e, func(p string, e *tree.Entry) { now[p] = e })
+	}
 	s.h.Locker().Unlock()
 	for _, c := range slices.Backward(changes) { // what is in a directory before it
 		if c.Kind == tree.Removed && strings.HasPrefix(c.Path, "/dev/") {
@@ -282,7 +281,12 @@ func (s *server) nodes(changes []tree.Change) error {
 	for _, p := range slices.Sorted(maps.Keys(entries)) {
 		errs = append(errs, s.place(p, entries[p]))
 	}
-	if denied := s.denied(entries); len(denied) > 0 {
+	denied := s.denied(func(f func(string, *tree.Entry)) {
+		for p, e := range entries {
+			f(p, e)
+		}
+	})
+	if len(denied) > 0 {
 		if err := s.first.w.send(message{NoDev: denied}); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -43,7 +44,7 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
 				w.gpu(i, d)
 				for _, x := range nvmlfake.Readings(g) {
-					w.line("reading %s %d %d", x.Call, x.Arg, x.Value)
+					w.WriteString("reading " + x.Call + " " + strconv.Itoa(x.Arg) + " " + strconv.FormatUint(x.Value, 10) + "\n")
 				}
 				w.mig(g, d)
 				if i == 0 { // the others are about as long
@@ -93,12 +94,21 @@ func layout(g host.GPU) string {
 	}
 	out := []byte("on")
 	for _, gi := range g.MIG.Instances {
-		out = fmt.Appendf(out, " %d@%d:%s/%d/%d/%d", gi.ID, gi.Start, gi.Profile, gi.ProfileID, gi.Size, gi.MemoryMiB)
+		out = numbers(append(out, gi.Profile...), gi.ID, gi.Start, gi.ProfileID, gi.Size, int(gi.MemoryMiB))
 		for _, ci := range gi.Compute {
-			out = fmt.Appendf(out, "/%d %d %s", ci.ID, ci.Index, ci.Profile)
+			out = numbers(append(append(out, '/'), ci.Profile...), ci.ID, ci.Index)
 		}
+		out = append(out, ';')
 	}
 	return string(out)
+}
+
+// numbers appends each number and what no number has in it.
+func numbers(out []byte, all ...int) []byte {
+	for _, n := range all {
+		out = strconv.AppendInt(append(out, '@'), int64(n), 10)
+	}
+	return out
 }
 
 func (w *state) line(format string, args ...any) {
@@ -108,9 +118,15 @@ func (w *state) line(format string, args ...any) {
 
 // fact writes a line unless its value is not supported.
 func fact[T any](w *state, key string, get func() (T, nvml.Return)) {
-	if v, r := get(); r == nvml.SUCCESS {
-		w.line("%s %v", key, v)
+	v, r := get()
+	if r != nvml.SUCCESS {
+		return
 	}
+	if text, ok := any(v).(string); ok { // most are, and formatting takes its time
+		w.WriteString(key + " " + text + "\n")
+		return
+	}
+	w.line("%s %v", key, v)
 }
 
 // pair is fact for calls with two results.
@@ -162,11 +178,12 @@ func text(a []int8) string {
 }
 
 func (w *state) mig(g host.GPU, d nvml.Device) {
-	w.same("profiles "+product(g)+" "+layout(g), func() { w.profiles(g, d) })
+	cut := layout(g)
+	w.same("profiles "+product(g)+" "+cut, func() { w.profiles(g, d) })
 	if g.MIG == nil {
 		return
 	}
-	key := "instances " + product(g) + " " + g.Name + " " + layout(g)
+	key := "instances " + product(g) + " " + g.Name + " " + cut
 	for _, b := range g.PCI.BARs {
 		key = fmt.Sprint(key, " ", b.Size)
 	}

@@ -31,6 +31,7 @@ type Tree struct {
 		dir string
 		e   *Entry // nil: nowhere that is known still to be there
 	}
+	room []Entry // for entries to come
 }
 
 var _ host.Root = (*Tree)(nil)
@@ -44,10 +45,13 @@ type Entry struct {
 }
 
 // New returns a tree that has only its root directory, 0755 root:root.
-func New() *Tree { return &Tree{root: dir(0o755)} }
+func New() *Tree {
+	root := dir(0o755)
+	return &Tree{root: &root}
+}
 
-func dir(perm fs.FileMode) *Entry {
-	return &Entry{Info: host.Info{Mode: fs.ModeDir | perm.Perm()}, Children: map[string]*Entry{}}
+func dir(perm fs.FileMode) Entry {
+	return Entry{Info: host.Info{Mode: fs.ModeDir | perm.Perm()}, Children: map[string]*Entry{}}
 }
 
 // pathError makes the error that the os package would.
@@ -196,7 +200,7 @@ func (t *Tree) Mkdir(p string, perm fs.FileMode) error {
 // WriteFile makes the regular file p. A link at p is replaced, not followed.
 // The tree keeps data: do not change it afterwards.
 func (t *Tree) WriteFile(p string, data []byte, perm fs.FileMode) error {
-	return t.put("write", p, &Entry{Info: host.Info{Mode: perm.Perm(), Size: int64(len(data))}, Data: data})
+	return t.put("write", p, Entry{Info: host.Info{Mode: perm.Perm(), Size: int64(len(data))}, Data: data})
 }
 
 // Symlink makes the link p. Its target is stored as given; as with symlink(2),
@@ -205,7 +209,7 @@ func (t *Tree) Symlink(p, target string) error {
 	if target == "" {
 		return pathError("symlink", p, syscall.ENOENT)
 	}
-	return t.put("symlink", p, &Entry{Info: host.Info{Mode: fs.ModeSymlink | 0o777, Size: int64(len(target))}, Target: target})
+	return t.put("symlink", p, Entry{Info: host.Info{Mode: fs.ModeSymlink | 0o777, Size: int64(len(target))}, Target: target})
 }
 
 // Mknod makes a device node. Its type must be device.Char or device.Block, its
@@ -218,17 +222,17 @@ func (t *Tree) Mknod(n device.Node) error {
 	if n.Type == device.Char {
 		mode |= fs.ModeCharDevice
 	}
-	return t.put("mknod", n.Path, &Entry{Info: host.Info{Mode: mode, UID: n.UID, GID: n.GID, Num: n.Num}})
+	return t.put("mknod", n.Path, Entry{Info: host.Info{Mode: mode, UID: n.UID, GID: n.GID, Num: n.Num}})
 }
 
 // Socket makes a socket.
 func (t *Tree) Socket(p string, perm fs.FileMode) error {
-	return t.put("mknod", p, &Entry{Info: host.Info{Mode: fs.ModeSocket | perm.Perm()}})
+	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeSocket | perm.Perm()}})
 }
 
 // Fifo makes a named pipe.
 func (t *Tree) Fifo(p string, perm fs.FileMode) error {
-	return t.put("mknod", p, &Entry{Info: host.Info{Mode: fs.ModeNamedPipe | perm.Perm()}})
+	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeNamedPipe | perm.Perm()}})
 }
 
 // Chown changes the owner of p, no link followed.
@@ -291,17 +295,25 @@ func walk(p string, e *Entry, f func(string, *Entry) error) error {
 
 // Clone returns a tree of its own. File contents are shared, which is safe:
 // WriteFile replaces, it never changes bytes.
-func (t *Tree) Clone() *Tree { return &Tree{root: clone(t.root)} }
+func (t *Tree) Clone() *Tree {
+	out := New()
+	*out.root = out.clone(t.root)
+	return out
+}
 
-func clone(e *Entry) *Entry {
+// Graft puts a copy of e, an entry of another tree, and of all below it at p. What
+// was there is replaced; a directory keeps its own children instead of e's.
+func (t *Tree) Graft(p string, e *Entry) error { return t.put("graft", p, t.clone(e)) }
+
+func (t *Tree) clone(e *Entry) Entry {
 	c := *e
 	if e.Children != nil {
 		c.Children = make(map[string]*Entry, len(e.Children))
 		for name, child := range e.Children {
-			c.Children[name] = clone(child)
+			c.Children[name] = t.keep(t.clone(child))
 		}
 	}
-	return &c
+	return c
 }
 
 // Sum returns a digest (SHA-256, hex) of everything in the tree: paths, types,
