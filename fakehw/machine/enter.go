@@ -180,25 +180,26 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	}
 	defer s.close()
 	defer h.AskHolders(p.holders(h))()
-	planned, files := s.plan(!p.user), s.files() // while the process starts
+	m := h.Model()                                   // whoever asks below only reads it
+	planned, files := s.plan(m, !p.user), s.files(m) // while the process starts
 	fds, err := p.w.receiveFDs(2)
 	if err != nil {
 		return lost(err)
 	}
-	m, err := p.w.receive()
+	first, err := p.w.receive()
 	if err != nil {
 		return lost(err)
 	}
-	if m.Failed != nil || m.Ready == nil || fds == nil {
-		return Entered{}, m.Failed, nil
+	if first.Failed != nil || first.Ready == nil || fds == nil {
+		return Entered{}, first.Failed, nil
 	}
 	s.area = fds[1]
-	if p.fuse, err = s.serve(fds[0], m.Ready.Mknod); err != nil {
+	if p.fuse, err = s.serve(fds[0], first.Ready.Mknod); err != nil {
 		return lost(err)
 	}
 	plan := <-planned
-	if plan.err == nil && plan.staging.mknod != m.Ready.Mknod {
-		plan = <-s.plan(m.Ready.Mknod)
+	if plan.err == nil && plan.staging.mknod != first.Ready.Mknod {
+		plan = <-s.plan(m, first.Ready.Mknod)
 	}
 	if plan.err != nil {
 		return lost(plan.err)

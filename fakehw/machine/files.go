@@ -43,8 +43,7 @@ type place struct {
 
 // stage says what the staging area has for a host. It keeps nothing of the host's
 // tree but entries that do not change.
-func stage(h *live.Host, o Options, mknod bool) (*staging, error) {
-	m := h.Model()
+func stage(h *live.Host, m host.Model, o Options, mknod bool) (*staging, error) {
 	h.Locker().Lock()
 	defer h.Locker().Unlock()
 	s := &staging{mknod: mknod, t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}

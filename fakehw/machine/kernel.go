@@ -3,7 +3,6 @@ package machine
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -74,9 +73,13 @@ func (k *kernel) taken() func(nodeNumber) bool {
 			}
 		}
 	}
+	gpus := map[nodeNumber]bool{} // majors of GPUs, with minor 0
+	for _, x := range k.majors {
+		if gpuMajor(x.Name) {
+			gpus[nodeNumber{x.Type, device.Num{Major: x.Major}}] = true
+		}
+	}
 	return func(n nodeNumber) bool {
-		return devices[n] || slices.ContainsFunc(k.majors, func(x host.Major) bool {
-			return x.Major == n.num.Major && x.Type == n.kind && gpuMajor(x.Name)
-		})
+		return devices[n] || len(gpus) > 0 && gpus[nodeNumber{n.kind, device.Num{Major: n.num.Major}}]
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/host"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
@@ -58,10 +59,10 @@ type plan struct {
 }
 
 // plan finds out what has to be staged.
-func (s *server) plan(mknod bool) <-chan plan {
+func (s *server) plan(m host.Model, mknod bool) <-chan plan {
 	out := make(chan plan, 1)
 	go func() {
-		st, err := stage(s.h, s.o, mknod)
+		st, err := stage(s.h, m, s.o, mknod)
 		out <- plan{st, err}
 	}()
 	return out
@@ -96,10 +97,10 @@ func (s *server) directory(p string) (int, error) {
 }
 
 // files makes the live files. Whoever makes one may look at the host.
-func (s *server) files() <-chan map[string][]byte {
+func (s *server) files(m host.Model) <-chan map[string][]byte {
 	out := make(chan map[string][]byte, 1)
 	go func() {
-		m, files := s.h.Model(), map[string][]byte{}
+		files := map[string][]byte{}
 		for name, make := range s.o.Live {
 			files[name] = make(m)
 		}
@@ -181,7 +182,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 		if err != nil {
 			return nil, err
 		}
-		out.NoDev = s.denied(func(f func(string, *tree.Entry)) { eachLeaf("/dev", dev, f) })
+		out.NoDev = s.denied("/dev", dev.Children)
 	}
 	out.Command, out.Env = s.o.Command, withSysfs(s.o.Env)
 	if out.Dir, err = os.Getwd(); err != nil {
@@ -212,15 +213,23 @@ func withSysfs(env []string) []string {
 	return append(slices.Clip(env), name+"0")
 }
 
-// denied lists the nodes among entries whose number the machine itself has.
-func (s *server) denied(each func(f func(p string, e *tree.Entry))) []string {
+// denied lists the nodes among entries, and below the directories among them, whose
+// number the machine itself has. Keys are paths below dir.
+func (s *server) denied(dir string, entries map[string]*tree.Entry) []string {
 	var out []string
 	taken := s.kernel.taken()
-	each(func(p string, e *tree.Entry) {
-		if e.IsDevice() && taken(nodeNumber{e.DeviceType(), e.Num}) {
-			out = append(out, p)
+	var look func(dir string, entries map[string]*tree.Entry)
+	look = func(dir string, entries map[string]*tree.Entry) {
+		for name, e := range entries {
+			switch {
+			case len(e.Children) > 0:
+				look(path.Join(dir, name), e.Children)
+			case e.IsDevice() && taken(nodeNumber{e.DeviceType(), e.Num}):
+				out = append(out, path.Join(dir, name))
+			}
 		}
-	})
+	}
+	look(dir, entries)
 	slices.Sort(out)
 	return out
 }
@@ -262,7 +271,7 @@ func (s *server) nodes(changes []tree.Change) error {
 	now := map[string]*tree.Entry{}
 	s.h.Locker().Lock()
 	for p, e := range ownDev(s.h.Tree()) {
-		eachLeaf(p, e, func(p string, e *tree.Entry) { now[p] = e })
+		eachLeaf(p, e, func(p string, e *tree.Entry) { now[p] = &tree.Entry{Info: e.Info, Target: e.Target} }) // the host's changes
 	}
 	s.h.Locker().Unlock()
 	for _, c := range slices.Backward(changes) { // what is in a directory before it
@@ -281,12 +290,7 @@ func (s *server) nodes(changes []tree.Change) error {
 	for _, p := range slices.Sorted(maps.Keys(entries)) {
 		errs = append(errs, s.place(p, entries[p]))
 	}
-	denied := s.denied(func(f func(string, *tree.Entry)) {
-		for p, e := range entries {
-			f(p, e)
-		}
-	})
-	if len(denied) > 0 {
+	if denied := s.denied("", entries); len(denied) > 0 {
 		if err := s.first.w.send(message{NoDev: denied}); err != nil {
 			return err
 		}

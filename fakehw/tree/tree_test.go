@@ -268,6 +268,34 @@ func TestNodes(t *testing.T) {
 	}
 }
 
+func TestGraft(t *testing.T) {
+	from, to := tree.New(), tree.New()
+	node := device.Node{Path: "/dev/caps/cap1", Type: device.Char, Num: device.Num{Major: 236, Minor: 1}, Mode: 0o444}
+	fill(t, from.Mkdir("/dev/caps", 0o750), from.Mknod(node), from.Symlink("/dev/caps/first", "cap1"), to.Mkdir("/dev", 0o755))
+	e, err := from.Entry("/dev/caps")
+	fill(t, err, to.Graft("/dev/caps", e))
+	if to.Sum() != from.Sum() {
+		t.Error("the copy differs")
+	}
+	before := from.Sum()
+	fill(t, to.Chmod("/dev/caps/cap1", 0o600), to.Remove("/dev/caps/first"), to.WriteFile("/dev/caps/new", nil, 0o644))
+	if from.Sum() != before {
+		t.Error("a change of the copy changed what it was made of")
+	}
+}
+
+// Entries made one after the other in a directory go the short way there.
+func TestNamesAfterOneInTheSameDirectory(t *testing.T) {
+	for p, want := range map[string]string{"/a/b/..": "/a", "/a/b/.": "/a/b", "/a/b/": "/a/b"} {
+		fake := tree.New()
+		fill(t, fake.WriteFile("/a/b/c", nil, 0o644))
+		mustBe(t, "WriteFile "+p, fake.WriteFile(p, nil, 0o644), syscall.EISDIR)
+		if e, err := fake.Entry(want); err != nil || !e.Mode.IsDir() {
+			t.Errorf("after WriteFile(%q) %s is %v, %v; want the directory it was", p, want, e, err)
+		}
+	}
+}
+
 func TestWalkStopsAtTheFirstError(t *testing.T) {
 	fake := tree.New()
 	fill(t, fake.Mkdir("/a/b", 0o755), fake.Mkdir("/c", 0o755))
