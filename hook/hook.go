@@ -4,7 +4,7 @@
 //
 // It reads one file of the host, does only what the file says, resolves every
 // path inside the root (package inroot), runs no program but itself, and reads no
-// environment but four LXC_* names. Running it twice is the same as once. What
+// environment but five LXC_* names. Running it twice is the same as once. What
 // it made is journalled beside the hook file and can be taken back.
 //
 // The work is done by a second process of the same program (worker.go), since a
@@ -56,6 +56,10 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if err != nil {
 		return nil, err
 	}
+	if job.Container != "" && job.Container != file.Container {
+		return nil, &UsageError{Msg: fmt.Sprintf("%s is for container %q, and this is %q", job.File, file.Container, job.Container),
+			Hint: "a copied or renamed container needs a hook file of its own, which gpurig translate --name writes"}
+	}
 	if job.Inside { // we are the container's root already
 		file.Owner = self()
 	}
@@ -67,6 +71,12 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 		return nil, err
 	}
 	defer root.Close()
+	var life *life
+	if job.OfALife {
+		if life, err = thisLife(); err != nil {
+			return nil, err
+		}
+	}
 	if err := limit(root, job.File); err != nil {
 		return nil, err
 	}
@@ -74,7 +84,7 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if err != nil {
 		return nil, err
 	}
-	w := &work{steps: s, root: root, file: file, journal: j}
+	w := &work{steps: s, root: root, file: file, journal: j, life: life}
 	if err = w.do(job.Stage); err == nil && job.Stage == Clean {
 		err = held.remove()
 	}

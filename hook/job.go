@@ -46,6 +46,11 @@ type Job struct {
 	Inside bool
 	// Mounted says that something must be mounted on Root.
 	Mounted bool
+	// Container is what the manager calls the container; empty: it does not say.
+	Container string
+	// OfALife says that the stage belongs to one start of the container by liblxc
+	// and may come when the next one has begun. By hand, order is the caller's.
+	OfALife bool
 }
 
 // A UsageError is a wrong call: the caller's mistake, exit code 2.
@@ -90,7 +95,7 @@ func parseJob(args []string, env map[string]string, stdin io.Reader) (Job, error
 	// LXC with hook version 0 adds the container's name, "lxc" and the type.
 	rest := set.Args()[1:]
 	if len(rest) == 3 && rest[1] == "lxc" && env["LXC_HOOK_TYPE"] == "" {
-		env["LXC_HOOK_TYPE"], rest = rest[2], nil
+		env["LXC_NAME"], env["LXC_HOOK_TYPE"], rest = rest[0], rest[2], nil
 	}
 	if len(rest) > 0 {
 		return Job{}, &UsageError{Msg: fmt.Sprintf("argument %q after the hook file", rest[0]), Hint: "options stand before the file"}
@@ -134,9 +139,10 @@ func (j *Job) fromLXC(env map[string]string) error {
 	if j.Root != "" || j.PID != 0 {
 		return &UsageError{Msg: "--root and --pid are not for LXC hooks"}
 	}
+	j.Container = env["LXC_NAME"]
 	switch typ := env["LXC_HOOK_TYPE"]; typ {
 	case "pre-start", "post-stop":
-		j.Stage = Prepare
+		j.Stage, j.OfALife = Prepare, true
 		if typ == "post-stop" {
 			j.Stage = Finish
 		}

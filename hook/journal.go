@@ -22,6 +22,7 @@ import (
 // means "ours, if it is there".
 type journal struct {
 	Version int                  `json:"version"`
+	Life    *life                `json:"life,omitempty"`    // that has prepared the root last, until its mount points are gone
 	Points  map[string]mountFile `json:"points,omitempty"`  // files made to be mounted on
 	Dirs    []string             `json:"dirs,omitempty"`    // directories, parents first
 	Links   map[string]ownLink   `json:"links,omitempty"`   // by path
@@ -31,8 +32,9 @@ type journal struct {
 	Conf    bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
 	Musl    map[string]pathFile  `json:"musl,omitempty"`    // by path
 
-	name  string
-	saved []byte // what the file has
+	name      string
+	saved     []byte // what the file has
+	savedLife *life  // and whose it is there
 }
 
 const (
@@ -93,7 +95,7 @@ func readJournal(hookFile string) (*journal, error) {
 	if err := json.Unmarshal(data, j); err != nil {
 		return nil, fmt.Errorf("journal %s: %w", name, err)
 	}
-	j.saved = data
+	j.saved, j.savedLife = data, j.Life
 	return j, nil
 }
 
@@ -115,8 +117,16 @@ func (j *journal) save() error {
 		return &HintError{Err: fmt.Errorf("journal: %w", err),
 			Hint: "what the hook makes is noted beside the hook file; inside an id map run it as lxc.hook.pre-start too, which notes it ahead"}
 	}
-	j.saved = data
+	j.saved, j.savedLife = data, j.Life
 	return nil
+}
+
+// onlyItsLife reports whether nothing else of the journal is to be saved.
+func (j *journal) onlyItsLife() bool {
+	as := *j
+	as.Life = j.savedLife
+	data, err := json.MarshalIndent(&as, "", " ")
+	return err == nil && bytes.Equal(append(data, '\n'), j.saved)
 }
 
 func (j *journal) isEmpty() bool {

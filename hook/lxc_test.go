@@ -26,8 +26,9 @@ type lxcStand struct {
 	script string   // what its first process does
 	// elsewhere changes the root when all but the start is done.
 	elsewhere func()
-	noPrepare bool // without a hook before the start
-	old       bool // on a machine without openat2, statx and close_range
+	noPrepare bool   // without a hook before the start
+	old       bool   // on a machine without openat2, statx and close_range
+	before    string // shell, with "; " at its end, that comes before the post-stop hook
 }
 
 var lxcCount atomic.Int64
@@ -59,6 +60,7 @@ func newLXC(t *testing.T, idmap bool, lines ...string) *lxcStand {
 		t.Fatal(err)
 	}
 	open(t, filepath.Dir(s.file))
+	s.spec.Container = s.name
 	if idmap {
 		s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
 	}
@@ -69,55 +71,9 @@ func newLXC(t *testing.T, idmap bool, lines ...string) *lxcStand {
 // start starts the container and waits for its end.
 func (s *lxcStand) start(applyIn string) error {
 	s.t.Helper()
-	s.write()
-	err := os.WriteFile(s.path("check"), []byte(s.script+"\n"), 0o755)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if s.idmap {
-		s.chown()
-	}
-	if s.elsewhere != nil {
-		s.elsewhere()
-	}
+	s.install()
 	s.photo()
-	command := hookProgram(s.t) + " " + s.file
-	lines := append([]string{
-		"lxc.uts.name = c1", "lxc.rootfs.path = dir:" + s.root, "lxc.apparmor.profile = unconfined", "lxc.net.0.type = empty",
-		"lxc.autodev = 1", "lxc.mount.auto = proc:mixed",
-		"lxc.cgroup.dir.container = " + s.name, "lxc.cgroup.dir.monitor = " + s.name + ".monitor", "lxc.cgroup.dir.monitor.pivot = " + s.name + ".pivot",
-		"lxc.init.cmd = /bin/sh /check",
-		"lxc.hook.version = 1", "lxc.hook.pre-start = " + command, "lxc.hook." + applyIn + " = " + command, "lxc.hook.post-stop = " + command,
-	}, s.lines...)
-	if s.noPrepare {
-		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "lxc.hook.pre-start") })
-	}
-	if s.idmap {
-		lines = append(lines, "lxc.idmap = u 0 100000 65536", "lxc.idmap = g 0 100000 65536")
-	}
-	dir := s.t.TempDir()
-	open(s.t, dir)
-	config, log := filepath.Join(dir, "config"), filepath.Join(dir, "log")
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-	start, err := exec.LookPath("lxc-start")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	args := []string{start, "-P", dir, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG"}
-	cmd := exec.CommandContext(s.t.Context(), start, args[1:]...)
-	if !liblxc(s.t).CgroupV1() { // where this machine mounts v1 too
-		args = append([]string{"/usr/bin/unshare", "--mount", "/bin/sh", "-c", `/bin/mount -t cgroup2 none /sys/fs/cgroup && exec "$@"`, "sh"}, args...)
-		cmd = exec.CommandContext(s.t.Context(), args[0], args[1:]...)
-	}
-	if s.old {
-		cmd = exec.CommandContext(s.t.Context(), "/proc/self/exe", append([]string{fmt.Sprintf("%d,%d,%d,%d", unix.ENOSYS, unix.SYS_OPENAT2, unix.SYS_STATX, unix.SYS_CLOSE_RANGE)}, args...)...)
-		cmd.Args[0] = asFilteredStarter
-	}
-	cmd.Env = []string{"PATH=" + dir} // no newuidmap there: as root, liblxc writes the maps itself
-	cmd.WaitDelay = time.Second
-	s.t.Cleanup(func() { removeCgroups(s.name) })
+	cmd, log := s.command(applyIn, s.name, s.t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return nil
@@ -144,6 +100,67 @@ func liblxc(t testing.TB) lxc.Version {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// install writes what a start reads.
+func (s *lxcStand) install() {
+	s.t.Helper()
+	s.write()
+	err := os.WriteFile(s.path("check"), []byte(s.script+"\n"), 0o755)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.idmap {
+		s.chown()
+	}
+	if s.elsewhere != nil {
+		s.elsewhere()
+	}
+}
+
+// command is a start, with cgroups of that name and what liblxc keeps in a
+// directory, and its log.
+func (s *lxcStand) command(applyIn, group, at string) (cmd *exec.Cmd, log string) {
+	s.t.Helper()
+	command := hookProgram(s.t) + " " + s.file
+	lines := append([]string{
+		"lxc.uts.name = c1", "lxc.rootfs.path = dir:" + s.root, "lxc.apparmor.profile = unconfined", "lxc.net.0.type = empty",
+		"lxc.autodev = 1", "lxc.mount.auto = proc:mixed",
+		"lxc.cgroup.dir.container = " + group, "lxc.cgroup.dir.monitor = " + group + ".monitor", "lxc.cgroup.dir.monitor.pivot = " + group + ".pivot",
+		"lxc.init.cmd = /bin/sh /check",
+		"lxc.hook.version = 1", "lxc.hook.pre-start = " + command, "lxc.hook." + applyIn + " = " + command, "lxc.hook.post-stop = /bin/sh -c '" + s.before + "exec " + command + "'",
+	}, s.lines...)
+	if s.noPrepare {
+		lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "lxc.hook.pre-start") })
+	}
+	if s.idmap {
+		lines = append(lines, "lxc.idmap = u 0 100000 65536", "lxc.idmap = g 0 100000 65536")
+	}
+	dir := s.t.TempDir()
+	open(s.t, dir)
+	config := filepath.Join(dir, "config")
+	log = filepath.Join(dir, "log")
+	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	start, err := exec.LookPath("lxc-start")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	args := []string{start, "-P", at, "-n", s.name, "-f", config, "-F", "-o", log, "-l", "DEBUG"}
+	cmd = exec.CommandContext(s.t.Context(), start, args[1:]...)
+	if !liblxc(s.t).CgroupV1() { // where this machine mounts v1 too
+		args = append([]string{"/usr/bin/unshare", "--mount", "/bin/sh", "-c", `/bin/mount -t cgroup2 none /sys/fs/cgroup && exec "$@"`, "sh"}, args...)
+		cmd = exec.CommandContext(s.t.Context(), args[0], args[1:]...)
+	}
+	if s.old {
+		cmd = exec.CommandContext(s.t.Context(), "/proc/self/exe", append([]string{fmt.Sprintf("%d,%d,%d,%d", unix.ENOSYS, unix.SYS_OPENAT2, unix.SYS_STATX, unix.SYS_CLOSE_RANGE)}, args...)...)
+		cmd.Args[0] = asFilteredStarter
+	}
+	cmd.Env = []string{"PATH=" + dir} // no newuidmap there: as root, liblxc writes the maps itself
+	cmd.WaitDelay = time.Second
+	s.t.Cleanup(func() { removeCgroups(group) })
+	return cmd, log
 }
 
 // removeCgroups removes the cgroups of a container that did not, or that liblxc

@@ -18,6 +18,7 @@ type work struct {
 	root    *inroot.Root
 	file    hookspec.File
 	journal *journal
+	life    *life // that this stage belongs to; nil: to none
 	notes   []string
 	wrote   []ownFile           // to be read back
 	namesIn map[string][]string // see names
@@ -35,6 +36,9 @@ func (w *work) note(format string, args ...any) {
 
 func (w *work) do(s Stage) error {
 	w.namesIn = map[string][]string{}
+	if s == Finish && w.isLate() {
+		return nil
+	}
 	stages := map[Stage]func() error{Prepare: w.prepare, Apply: w.apply, Finish: w.finish, Clean: w.clean}
 	err := w.sweep()
 	if err == nil {
@@ -49,7 +53,23 @@ func (w *work) do(s Stage) error {
 	return err
 }
 
+// isLate reports whether another life has prepared the root since: what is there
+// is that one's, which will take it back.
+func (w *work) isLate() bool {
+	if w.life == nil {
+		return false
+	}
+	p, late := w.life.goesOn(w.journal.Life)
+	if late {
+		w.note("the container was started again, by process %d, before this hook of its last start: all that is made stays, for that one", p.PID)
+	}
+	return late
+}
+
 func (w *work) prepare() error {
+	if w.life != nil {
+		w.journal.Life = w.life
+	}
 	if err := w.takeBack(w.file); err != nil {
 		return err
 	}
@@ -123,13 +143,14 @@ func (w *work) apply() error {
 // saveIfAllowed saves a journal that has nothing new but what an earlier stage
 // noted ahead, or what is found again without it.
 func (w *work) saveIfAllowed() error {
-	err := w.journal.save()
-	for _, denied := range []error{unix.EACCES, unix.EPERM, unix.EROFS} {
-		if errors.Is(err, denied) {
-			return nil
-		}
+	if err := w.journal.save(); !isDenied(err) {
+		return err
 	}
-	return err
+	return nil
+}
+
+func isDenied(err error) bool {
+	return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EROFS)
 }
 
 // write gives a file of the loader's its contents.
@@ -188,6 +209,7 @@ func (w *work) finish() error {
 	if err := w.takeBack(keep); err != nil {
 		return errors.Join(err, w.journal.save())
 	}
+	w.journal.Life = nil
 	return w.journal.save()
 }
 

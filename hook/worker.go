@@ -91,7 +91,7 @@ func boundMemory() error {
 }
 
 // environment are the only variables that are ever read.
-var environment = []string{"LXC_HOOK_TYPE", "LXC_ROOTFS_MOUNT", "LXC_ROOTFS_PATH", "LXC_PID"}
+var environment = []string{"LXC_HOOK_TYPE", "LXC_NAME", "LXC_ROOTFS_MOUNT", "LXC_ROOTFS_PATH", "LXC_PID"}
 
 // takeEnvironment reads what we may read and clears the rest.
 func takeEnvironment() map[string]string {

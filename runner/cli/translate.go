@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,6 +33,7 @@ type translateFlags struct {
 	nodesDir            string
 	applyIn, lxcVersion string
 	writeHook           bool
+	named               bool // --name is given
 	policy              string
 	faults              []string
 	out                 output
@@ -55,9 +57,12 @@ Where cdi-hook has nothing to do, as for nodes alone, no line starts it. A
 manager that had it work for the same container before then runs it once with
 --stage clean, with the container stopped: the output says how.`,
 		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
-  gpurig translate --to lxc --id nvidia.com/gpu=all --hook-file /var/lib/lxc/c1/gpu.json --write-hook`,
+  gpurig translate --to lxc --id nvidia.com/gpu=all --name c1 --write-hook`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runTranslate(cmd.Context(), s, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.named = cmd.Flags().Changed("name")
+			return runTranslate(cmd.Context(), s, f)
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
@@ -79,7 +84,7 @@ manager that had it work for the same container before then runs it once with
 	}
 	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
 	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
-	fl.StringVar(&f.name, "name", "container", "name of the container")
+	fl.StringVar(&f.name, "name", "container", "name of the container, as its manager knows it; cdi-hook refuses to run for another one")
 	fl.StringVar(&f.hookPath, "hook-path", "", "where cdi-hook is (default beside gpurig)")
 	fl.StringVar(&f.hookFile, "hook-file", "", "where the hook's file is (default /var/lib/lxc/NAME/cdi-hook.json)")
 	fl.StringVar(&f.nodesDir, "nodes-dir", "", "where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
@@ -115,6 +120,9 @@ func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
 		return err
 	}
 	if f.writeHook {
+		if f.to != "oci" && !f.named {
+			return hint(errors.New("--write-hook without --name"), "give the container's name as its manager knows it: cdi-hook refuses to run for another one")
+		}
 		data, err := t.Hook.Marshal()
 		if err != nil {
 			return broken(err)

@@ -38,7 +38,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	}
 	defer root.Close()
 	config, err := lxc.Emit(p, lxc.Options{
-		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix, LXCVersion: c.world.prog.version,
+		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.name, HostRoot: prefix, LXCVersion: c.world.prog.version,
 		NodesDir: c.inside("nodes"), HookPath: c.world.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
 		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
 	})

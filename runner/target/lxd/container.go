@@ -161,27 +161,37 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	return o, nil
 }
 
-// Stop is part of target.Container.
+// Stop is part of target.Container. It returns when the container's last hooks have
+// run, too: who looks at the root then, or removes it, does not meet them. Without
+// that wait a next start would be as well (cdi-hook knows whose root it is).
 func (c *Container) Stop(ctx context.Context) error {
+	ended, err := c.stop(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ended.wait(); err != nil {
+		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+	}
+	return nil
+}
+
+// stop stops it as far as the daemon tells, which calls a container stopped when
+// its own post-stop hook has run: those of raw.lxc come later.
+func (c *Container) stop(ctx context.Context) (monitor, error) {
 	if c.line == nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
 	}
 	line := c.line
 	c.line = nil
 	defer line.Close()
 	ended, err := monitorOf(line.PID)
 	if err != nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	if err := c.server.api.Stop(ctx, c.name, stopSeconds, false); err != nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(c.answer(ctx, err), ended.Close()))
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(c.answer(ctx, err), ended.Close()))
 	}
-	// The daemon calls a container stopped when its own post-stop hook has run, which
-	// is before those of raw.lxc: cdi-hook would take the mount points of a next start.
-	if err := ended.wait(); err != nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
-	}
-	return nil
+	return ended, nil
 }
 
 // Crash is part of target.Container. liblxc's monitor goes first, so that no

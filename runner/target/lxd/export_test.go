@@ -66,3 +66,9 @@ func Fill(ctx context.Context, l *LXD, cgroup string) error {
 	}
 	return nil
 }
+
+// StopAtOnce stops a container and does not wait for its last hooks: ended does.
+func StopAtOnce(ctx context.Context, c *Container) (ended func() error, err error) {
+	m, err := c.stop(ctx)
+	return m.wait, err
+}
