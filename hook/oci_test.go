@@ -139,10 +139,10 @@ func TestOCIStopped(t *testing.T) {
 func TestOCIWithARuntime(t *testing.T) {
 	crun, err := exec.LookPath("crun")
 	if err != nil || os.Geteuid() != 0 {
-		t.Skip("needs root and crun (apt-get install crun)")
+		skip(t, "needs root and crun (apt-get install crun)")
 	}
 	if _, err := os.Stat("/bin/busybox"); err != nil {
-		t.Skip("busybox is not installed (apt-get install busybox-static)")
+		skip(t, "busybox is not installed (apt-get install busybox-static)")
 	}
 	for _, idmap := range []bool{false, true} {
 		t.Run(fmt.Sprintf("idmap=%v", idmap), func(t *testing.T) {

@@ -4,7 +4,7 @@
 set -eu
 
 case "${1:-}" in
-lxc) programs="lxc-start newuidmap strace mkfs.ext4 mkfs.btrfs"; packages="lxc uidmap busybox-static musl strace e2fsprogs btrfs-progs" ;;
+lxc) programs="lxc-start newuidmap strace mkfs.ext4 mkfs.btrfs crun"; packages="crun lxc uidmap busybox-static musl strace e2fsprogs btrfs-progs" ;;
 lxd) programs="lxd lxc unshare newuidmap"; packages="lxd lxd-client uidmap util-linux busybox-static musl" ;;
 incus) programs="incusd unshare newuidmap"; packages="incus-base uidmap util-linux busybox-static musl"; PATH=$PATH:/usr/libexec/incus ;; # where Debian has it
 oci) programs="runc crun"; packages="runc crun busybox-static musl" ;;
