@@ -21,8 +21,8 @@ type Profiles struct {
 // Host is part of HostSource.
 func (p Profiles) Host(name, scenarioFile string) (host.Model, error) {
 	if file := p.recordingOf(name, scenarioFile); file != "" {
-		m, _, err := recorded(file)
-		return m, err
+		r, err := recorded(file)
+		return r.model, err
 	}
 	x, err := profiles.Load(beside(name, scenarioFile))
 	if err != nil {
@@ -33,8 +33,9 @@ func (p Profiles) Host(name, scenarioFile string) (host.Model, error) {
 
 // Faults is part of FaultSource.
 func (p Profiles) Faults(name, scenarioFile string) (fault.List, error) {
-	if p.recordingOf(name, scenarioFile) != "" {
-		return nil, nil
+	if file := p.recordingOf(name, scenarioFile); file != "" {
+		r, err := recorded(file)
+		return r.faults, err
 	}
 	x, err := profiles.Load(beside(name, scenarioFile))
 	return x.Faults, err
@@ -46,8 +47,8 @@ func (p Profiles) Recording(name, scenarioFile string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	_, text, err := recorded(file)
-	return text, err
+	r, err := recorded(file)
+	return r.text, err
 }
 
 // recordingOf returns the file of a host that is recorded; empty: it is not.
@@ -61,21 +62,28 @@ func (p Profiles) recordingOf(name, scenarioFile string) string {
 	return ""
 }
 
-func recorded(file string) (host.Model, string, error) {
+// A recording is a recorded host, what was broken on it, and its file's text.
+type recording struct {
+	model  host.Model
+	faults fault.List
+	text   string
+}
+
+func recorded(file string) (recording, error) {
 	f, err := capture.ReadFile(file)
 	if err != nil {
-		return host.Model{}, "", err
+		return recording{}, err
 	}
 	text, err := f.Marshal()
 	if err != nil {
-		return host.Model{}, "", err
+		return recording{}, err
 	}
 	m, err := capture.Replay(f)
 	if err != nil {
-		return host.Model{}, "", err
+		return recording{}, err
 	}
-	model, err := m.Model()
-	return model, string(text), err
+	model, faults, err := m.Broken()
+	return recording{model, faults, string(text)}, err
 }
 
 // beside returns where the host file of a scenario is.

@@ -68,7 +68,7 @@ func openRecording(name string) (fakeHost, error) {
 	if err != nil {
 		return fakeHost{}, err
 	}
-	model, err := m.Model()
+	model, faults, err := m.Broken()
 	if err != nil {
 		return fakeHost{}, err
 	}
@@ -78,7 +78,7 @@ func openRecording(name string) (fakeHost, error) {
 	}
 	return fakeHost{
 		name: strings.TrimSuffix(filepath.Base(name), capture.Ext), description: describe(f),
-		request: specgen.Request{Model: model, Recording: string(text)},
+		request: specgen.Request{Model: model, Recording: string(text), Faults: faults},
 	}, nil
 }
 

@@ -94,7 +94,7 @@ func (r Request) base(m host.Model) (*tree.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	was, err := rec.Model()
+	was, _, err := rec.Broken()
 	if err != nil {
 		return nil, err
 	}
