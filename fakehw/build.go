@@ -129,6 +129,9 @@ func (b *builder) dev() {
 		b.do(b.t.Mknod(n))
 	}
 	for _, n := range b.m.Nodes {
+		if !b.linked(n) {
+			continue
+		}
 		kind := "char"
 		if n.Type == device.Block {
 			kind = "block"
@@ -145,6 +148,26 @@ func (b *builder) dev() {
 	for name, target := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		b.do(b.t.Symlink("/dev/"+name, target))
 	}
+}
+
+// linked reports whether a node has its link below /dev/char or /dev/block. udev
+// makes those of the devices that sysfs knows. NVIDIA's nodes have none there, and
+// nvidia-modprobe makes their links since 535.43.02, in older branches since what
+// is listed here: runc with the systemd driver of cgroups finds no rule without.
+//
+// Reference: symlink_char_dev in https://github.com/NVIDIA/nvidia-modprobe/blob/main/modprobe-utils/nvidia-modprobe-utils.c,
+// by release, and https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
+func (b *builder) linked(n device.Node) bool {
+	if b.m.Driver == nil || !strings.HasPrefix(n.Path, "/dev/nvidia") {
+		return true
+	}
+	v := b.m.Driver.Version
+	for branch, release := range map[int]int{470: 182, 515: 105, 525: 105} {
+		if atLeast(v, branch, release) && !atLeast(v, branch+1, 0) {
+			return true
+		}
+	}
+	return atLeast(v, 535, 43)
 }
 
 var standardNodes = []device.Node{

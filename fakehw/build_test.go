@@ -286,3 +286,32 @@ func TestBuildRefusesWhatCannotBe(t *testing.T) {
 		t.Errorf("Build of a node below a node = %v", err)
 	}
 }
+
+// Before 535.43.02 and 525.105.17 nvidia-modprobe made no links for the nodes that udev does
+// not know, which is how containers lose their GPUs at a daemon-reload (bug
+// daemon-reload-loses-gpu).
+func TestLinksToNodesByNumberAreThoseOfTheDriver(t *testing.T) {
+	p, err := profiles.Load("rhel-t4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := p.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		driver string
+		linked bool
+	}{{"525", false}, {"535", true}, {"580", true}} {
+		m, err := fakehw.WithDriver(m, tc.driver)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := build(t, m)
+		for link, want := range map[string]bool{"/dev/char/195:0": tc.linked, "/dev/char/195:255": tc.linked, "/dev/char/226:0": true, "/dev/char/1:3": true} {
+			if _, err := r.Lstat(link); (err == nil) != want {
+				t.Errorf("driver %s, %s: %v; want it there: %t", m.Driver.Version, link, err, want)
+			}
+		}
+	}
+}

@@ -41,8 +41,9 @@ func (b *builder) proc() {
 	}
 }
 
-func atLeast(kernel string, major, minor int) bool {
-	parts := strings.SplitN(kernel, ".", 3)
+// atLeast compares the version of a kernel or a driver, "6.8.0-45" or "535.113.01".
+func atLeast(version string, major, minor int) bool {
+	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
 		return false
 	}
