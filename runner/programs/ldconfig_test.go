@@ -11,9 +11,12 @@ import (
 func TestLdconfigListsTheDriversLibraries(t *testing.T) {
 	ldconfig := requireProgram(t, "ldconfig", "libc-bin")
 	for name, want := range map[string][]string{
-		"dgx-a100":       {"libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1"},
-		"a100-mig-2g-3g": {"libcuda.so.1", "libnvidia-ml.so.1"},
-		"workstation":    {"libcuda.so.1", "libGLX_nvidia.so.0"},
+		"dgx-a100":        {"libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1"},
+		"a100-mig-2g-3g":  {"libcuda.so.1", "libnvidia-ml.so.1"},
+		"jetson-agx-orin": {"libcuda.so.1", "libnvidia-ml.so.1"},
+		"igx-orin":        {"libcuda.so.1", "libnvidia-ml.so.1"},
+		"vgpu-a40":        {"libnvidia-ml.so.1"},
+		"workstation":     {"libcuda.so.1", "libGLX_nvidia.so.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := says(t, name, ldconfig, "-p")
