@@ -3,7 +3,8 @@
 GO      ?= go
 BIN     := bin
 OUT     := out
-GOFLAGS += -trimpath
+# The same flags for every command, in tests too: with others, all is compiled once more.
+export GOFLAGS := $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath
 # go-nvml's C prototypes are marked deprecated by its own header; the warnings are not ours to mend.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 
@@ -14,10 +15,10 @@ help: ## list the targets
 
 build: ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workload into bin/
 	@mkdir -p $(BIN)
-	$(GO) build $(GOFLAGS) -o $(BIN)/ ./cmd/gpurig ./cmd/gpurig-docker
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
-	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke
+	$(GO) build -o $(BIN)/ ./cmd/gpurig ./cmd/gpurig-docker
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke
 
 scenarios: build ## run every scenario: simulated, and in real LXC and OCI containers where this machine can
 	@packaging/need.sh lxc || true
@@ -44,8 +45,7 @@ test-lxc-newer: build ## run the tests and scenarios of LXC with that of Debian 
 LXC_SUITE ?= sid
 
 test-lxd: build ## run the tests that have a private LXD make containers; a skip is a failure here
-	@packaging/need.sh lxd
-	@packaging/need.sh machine
+	@packaging/need.sh lxd machine
 	GPURIG_REQUIRE_LXD=1 $(GO) test -count=1 -parallel 4 ./runner/target/lxd/...
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestLXD' ./runner/programs
 	$(MAKE) scenarios-lxd
@@ -99,7 +99,7 @@ test-sanitize: ## run the tests of our libcuda with the C compiler's checks of a
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 
 test-machine: build ## run the tests that enter fake machines; a skip is a failure here
-	@for part in machine lxc lxd oci docker; do packaging/need.sh $$part || exit; done
+	@packaging/need.sh machine lxc lxd oci docker
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
 	$(MAKE) scenarios-hardware
@@ -130,7 +130,7 @@ FUZZTIME ?= 10s
 fuzz: ## fuzz every parser, FUZZTIME each (10s)
 	@packaging/fuzz.sh $(FUZZTIME)
 
-fuzz-some: ## fuzz every parser a little, two at a time
+fuzz-some: ## fuzz every parser a little, two at a time, guided by the coverage of our own code
 	@packaging/fuzz.sh 1000x 2
 
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in

@@ -3,6 +3,8 @@
 # (default 10s) or a number of inputs ("2000x"), JOBS packages at a time (default
 # 1). Each package's test binary is built once, instrumented as "go test -fuzz"
 # does it, and run for all of its targets; what they find lands where that puts it.
+# For a number of inputs only our own packages are instrumented: to compile the
+# libraries and Go's own once more takes longer than the fuzzing.
 #
 # In a number of inputs, nothing can fail but the target. In a time, the fuzzer
 # may take the end of its own time for an error (https://go.dev/issue/75804):
@@ -14,7 +16,10 @@ if [ "${1:-}" = package ]; then # package DIR TIME WORKERS: for xargs, below
 	dir="$2" time="$3" workers="$4"
 	cache="$(go env GOCACHE)/fuzz/$(go list -f '{{.ImportPath}}' "$dir")"
 	binary="$FUZZ_OUT/$(echo "$dir" | tr / _).test"
-	go test -c -fuzz . -o "$binary" "$dir"
+	case "$time" in
+	*x) go test -c -vet=off "-gcflags=gpurig/...=-d=libfuzzer" -o "$binary" "$dir" ;;
+	*) go test -c -vet=off -fuzz . -o "$binary" "$dir" ;;
+	esac
 	cd "$dir"
 	fuzz() { # NAME TIME
 		"$binary" -test.run '^$' -test.fuzz "^$1\$" -test.fuzztime "$2" -test.fuzzcachedir "$cache" -test.parallel "$workers"
@@ -22,6 +27,10 @@ if [ "${1:-}" = package ]; then # package DIR TIME WORKERS: for xargs, below
 	for name in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' ./*_test.go); do
 		log="$binary.$name"
 		if fuzz "$name" "$time" >"$log" 2>&1; then
+			if grep 'without coverage guidance' "$log"; then # it is not instrumented
+				echo "FAIL: fuzz $dir $name" >&2
+				exit 1
+			fi
 			echo "fuzz $dir $name for $time: $(grep -o 'execs: [0-9]*' "$log" | tail -n 1)"
 			continue
 		fi

@@ -59,7 +59,7 @@ func TestNaiveBuildFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "naive", "-count=1", "-timeout", "60s", "-json", "-run", naiveTests,
+	cmd := exec.CommandContext(ctx, "go", "test", "-tags", "naive", "-count=1", "-timeout", "4m", "-json", "-run", naiveTests,
 		"-skip", ".*/(A18|A19|A2[0-2]|A2[89]|A3|B|F)", "../hook/...", "../core/lxc", "../core/translate")
 	out, err := cmd.Output()
 	if err == nil {
