@@ -84,6 +84,9 @@ func (a lxcAttack) inLXC(t *testing.T, applyIn string, idmap, old bool) {
 		image = append(image, strings.ReplaceAll(line, "$F", "3"))
 	}
 	s := newLXC(t, idmap, image...)
+	if old && liblxc(t).Major >= 7 {
+		t.Skip("LXC 7 itself starts nothing on a machine without openat2")
+	}
 	s.old, s.script = old, strings.ReplaceAll(a.script, "$H", s.host)+"\ntrue"
 	for _, l := range a.lines {
 		s.lines = append(s.lines, strings.ReplaceAll(l, "$H", s.host))
