@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	fakemachine "gpurig/fakehw/machine"
@@ -15,6 +17,7 @@ import (
 	"gpurig/reports"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/world"
 	"gpurig/scenarios"
 )
 
@@ -56,6 +59,15 @@ const (
 	toolkit     = "#!/bin/sh\necho \"nvidia-ctk: of the fake machine's toolkit there is only this file\" >&2\nexit 1\n"
 )
 
+// hasToolkit reports whether the daemon finds one of the machine at hand: on its own
+// search path, which is not ours.
+func hasToolkit() bool {
+	return slices.ContainsFunc(filepath.SplitList(world.Path), func(dir string) bool {
+		_, err := exec.LookPath(filepath.Join(dir, "nvidia-ctk"))
+		return err == nil
+	})
+}
+
 // enter runs programs on a machine, whose driver's libraries and programs work.
 func (m *machine) enter(ctx context.Context, command []string, in, out, errs *os.File) error {
 	l, err := m.request().Live()
@@ -71,7 +83,7 @@ func (m *machine) enter(ctx context.Context, command []string, in, out, errs *os
 	if err := userspace.Add(ctx, l, &o, userspace.Options{NVML: broken.NVML(m.request().NVML), Warn: &said}); err != nil {
 		return err
 	}
-	if _, err := exec.LookPath("nvidia-ctk"); err != nil && m.model.Userspace != nil {
+	if !hasToolkit() && m.model.Userspace != nil {
 		if o.Files == nil {
 			o.Files = map[string][]byte{}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -119,21 +120,28 @@ func (c *Container) answer(ctx context.Context, err error) error {
 		if lerr != nil {
 			return fmt.Errorf("%w (%v)", err, lerr)
 		}
-		if why := firstProblem(log); why != "" {
-			return fmt.Errorf("%w: %s", err, why)
+		if why, ours := firstProblem(log); why != "" {
+			err = fmt.Errorf("%w: %s", err, why)
+			if !ours && slices.ContainsFunc(gaveUp, func(s string) bool { return strings.Contains(why, s) }) {
+				err = errors.Join(target.ErrBroken, err)
+			}
 		}
 	}
 	return err
 }
 
-// firstProblem finds in liblxc's log what went wrong first: the hook's own last
-// words, else the first error.
-func firstProblem(log string) string {
+// gaveUp is what the daemon's own hook says where the daemon does not answer it for
+// 30 seconds: LXD 5.0 and Incus, LXD 6.
+var gaveUp = []string{"Hook didn't finish within 30s", "context deadline exceeded"}
+
+// firstProblem finds in liblxc's log what went wrong first: the last words of a hook,
+// of ours rather than the daemon's, else the first error.
+func firstProblem(log string) (why string, ours bool) {
 	hook, first := "", ""
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
-		if _, said, ok := strings.Cut(line, " produced output: "); ok && strings.HasPrefix(said, "cdi-hook: ") {
-			hook = said
+		if _, said, ok := strings.Cut(line, " produced output: "); ok && (strings.HasPrefix(said, "cdi-hook: ") || !ours && strings.HasPrefix(said, "Error: ")) {
+			hook, ours = said, strings.HasPrefix(said, "cdi-hook: ")
 		}
 		if _, text, ok := strings.Cut(line, " ERROR "); ok && first == "" {
 			// "lxc NAME TIME ERROR MODULE - FILE:FUNCTION:LINE - MESSAGE"
@@ -143,9 +151,9 @@ func firstProblem(log string) string {
 		}
 	}
 	if hook != "" {
-		return hook
+		return hook, ours
 	}
-	return first
+	return first, false
 }
 
 // Observe is part of target.Container.

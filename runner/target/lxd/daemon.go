@@ -14,6 +14,7 @@ import (
 
 	"gpurig/core/plan"
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/target"
 	"gpurig/runner/target/world"
 )
 
@@ -101,7 +102,7 @@ func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-limit.C:
-			return nil, fmt.Errorf("%s does not answer after %s: %s", d.flavour, startTime, d.lastWords())
+			return nil, fmt.Errorf("%s does not answer after %s: %s (%w)", d.flavour, startTime, d.lastWords(), target.ErrBroken)
 		}
 	}
 }

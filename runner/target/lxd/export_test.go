@@ -3,10 +3,15 @@ package lxd
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/target/world"
 )
 
 // Restart ends the daemon of one cgroup version with a signal, and starts it
@@ -71,4 +76,57 @@ func Fill(ctx context.Context, l *LXD, cgroup string) error {
 func StopAtOnce(ctx context.Context, c *Container) (ended func() error, err error) {
 	m, err := c.stop(ctx)
 	return m.wait, err
+}
+
+// Freeze stops the daemon of one cgroup version as soon as a hook of its own asks it
+// for something, and has it go on when that hook has given up.
+func Freeze(ctx context.Context, l *LXD, cgroup string) error {
+	s, err := l.server(ctx, cgroup)
+	if err != nil {
+		return err
+	}
+	daemon, err := world.Listener(s.Outside(socketName))
+	if err != nil {
+		return err
+	}
+	hook, err := waitFor(ctx, func() string { return hookOf(s.Prefix()) })
+	if err != nil {
+		return err
+	}
+	if err := unix.Kill(daemon, unix.SIGSTOP); err != nil {
+		return err
+	}
+	// nsenter stops with its child.
+	defer s.daemon.run.Process.Signal(unix.SIGCONT)
+	defer unix.Kill(daemon, unix.SIGCONT)
+	_, err = waitFor(ctx, func() string {
+		if _, err := os.Stat(hook); err == nil {
+			return ""
+		}
+		return hook
+	})
+	return err
+}
+
+// hookOf is the /proc folder of a hook of the daemon that runs for a container at its
+// start.
+func hookOf(prefix string) string {
+	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, p := range all {
+		text, _ := os.ReadFile(p)
+		if words := strings.Split(string(text), "\x00"); len(words) > 5 && words[1] == "callhook" && strings.HasPrefix(words[4], prefix) {
+			return filepath.Dir(p)
+		}
+	}
+	return ""
+}
+
+func waitFor(ctx context.Context, what func() string) (string, error) {
+	for ctx.Err() == nil {
+		if s := what(); s != "" {
+			return s, nil
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return "", ctx.Err()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -95,4 +96,36 @@ func TestDiskFullAtAStart(t *testing.T) {
 	if err := c.Start(ctx, h, targettest.Plan(targettest.Version, true)); !errors.Is(err, target.ErrBroken) || !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Start() = %v; want ErrBroken with the cause", err)
 	}
+}
+
+// Nor is a daemon that does not answer its own hook in time, on a machine that has
+// other things to do.
+func TestDaemonSilentAtAStart(t *testing.T) {
+	t.Parallel() // LXD's hook takes half a minute to give up
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	l := requireLXD(t, lxdapi.LXD, "v1").l
+	c, h := begin(t, l)
+	if err := c.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 { // a hook may be through before the daemon is stopped
+		frozen := make(chan error, 1)
+		go func() { frozen <- lxd.Freeze(ctx, l, "v1") }()
+		err := c.Start(ctx, h, targettest.Plan(targettest.Version, true))
+		if ferr := <-frozen; ferr != nil {
+			t.Fatal(ferr)
+		}
+		if err == nil {
+			if err := c.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if !errors.Is(err, target.ErrBroken) || !strings.Contains(err.Error(), "Error: ") {
+			t.Errorf("Start() = %v; want ErrBroken with the words of LXD's hook", err)
+		}
+		return
+	}
+	t.Error("no hook was held up: nothing is shown by this test")
 }

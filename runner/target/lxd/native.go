@@ -36,6 +36,7 @@ type Native struct {
 	servers map[nativeKey]*nativeServer
 	clock   int             // counts uses
 	seen    map[string]bool // versions of the daemons
+	server  lxdapi.Server   // what the last of them says it is; zero: none ran yet
 }
 
 type nativeKey struct{ host, cgroup, alone string }
@@ -131,10 +132,10 @@ func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nati
 			}
 			// Not the context of one of those who wait for it.
 			srv, err := startServer(context.WithoutCancel(ctx), n.opts.Flavour, c.Cgroup, p, h.Enter)
-			if err != nil {
-				return nil, n.unable("%s on the fake machine: %v", n.opts.Flavour, err)
+			if err != nil && !errors.Is(err, target.ErrBroken) {
+				err = n.unable("%s on the fake machine: %v", n.opts.Flavour, err)
 			}
-			return srv, nil
+			return srv, err
 		})}
 		n.servers[key] = s
 	}
@@ -146,9 +147,17 @@ func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nati
 		return key, nil, errors.Join(err, n.release(key))
 	}
 	n.mu.Lock()
-	n.seen[srv.api.Server().Version] = true
+	n.server = srv.api.Server()
+	n.seen[n.server.Version] = true
 	n.mu.Unlock()
 	return key, srv, nil
+}
+
+// said is what the daemons say that they are.
+func (n *Native) said() lxdapi.Server {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.server
 }
 
 // Versions are those of the daemons that ran so far, sorted.
@@ -236,6 +245,11 @@ func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan)
 	if h.Enter == nil {
 		return c.target.unable("the host is not one that programs can be run on")
 	}
+	// All daemons are the same program: what one has no word for is known before a
+	// machine and a daemon are started for it.
+	if _, err := c.asked(c.target.said()); err != nil {
+		return err
+	}
 	if err := c.moveTo(ctx, h); err != nil {
 		return err
 	}
@@ -281,51 +295,6 @@ func moveRoot(ctx context.Context, from, to *Container) error {
 		return fmt.Errorf("move the root of %s: %s (%w)", from.config.Name, strings.TrimSpace(string(out)), err)
 	}
 	return nil
-}
-
-// give sets the devices that the daemon is to pass by itself, or says what it cannot
-// be asked for.
-func (c *nativeContainer) give() error {
-	s := c.now.server.api.Server()
-	out := map[string]lxdapi.Device{}
-	for name, options := range c.devices {
-		d := lxdapi.Device{"type": "gpu"}
-		for k, v := range options {
-			d[k] = v
-		}
-		if why := lacks(s, d); why != "" {
-			return c.target.unable("device %s: %s", name, why)
-		}
-		out[name] = d
-	}
-	c.now.own = out
-	return nil
-}
-
-// extensions of the API that have the options of a GPU device. Without them an
-// option is refused, or taken for something else.
-//
-// Reference: https://documentation.ubuntu.com/lxd/en/latest/api-extensions/
-var extensions = []struct {
-	name string
-	used func(d lxdapi.Device) bool
-	what string
-}{
-	{"gpu_cdi", func(d lxdapi.Device) bool { return strings.Contains(d["id"], "=") }, "a CDI name as id, which it would take for the number of a DRM card"},
-	{"gpu_mig", func(d lxdapi.Device) bool { return d["gputype"] == "mig" }, "gputype=mig"},
-	{"gpu_mdev", func(d lxdapi.Device) bool { return d["gputype"] == "mdev" }, "gputype=mdev"},
-	{"gpu_sriov", func(d lxdapi.Device) bool { return d["gputype"] == "sriov" }, "gputype=sriov"},
-	{"gpu_mig_uuid", func(d lxdapi.Device) bool { return d["mig.uuid"] != "" }, "mig.uuid"},
-}
-
-// lacks says what a server cannot be asked for; empty: it can.
-func lacks(s lxdapi.Server, d lxdapi.Device) string {
-	for _, e := range extensions {
-		if e.used(d) && !s.Has(e.name) {
-			return fmt.Sprintf("%s %s has no extension %s, which brings %s", s.Flavour, s.Version, e.name, e.what)
-		}
-	}
-	return ""
 }
 
 // Plug is part of target.Container.
