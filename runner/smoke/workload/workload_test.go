@@ -150,11 +150,17 @@ func TestArgumentsAreRefused(t *testing.T) {
 	}
 }
 
-// BenchmarkSmoke is the workload's own part on a machine of one GPU, with the start of
-// its process.
+// BenchmarkSmoke is the workload's own part on a machine of one GPU and of eight, with
+// the start of its process.
 func BenchmarkSmoke(b *testing.B) {
+	for _, profile := range []string{"rhel-t4", "dgx-a100"} {
+		b.Run(profile, func(b *testing.B) { benchSmoke(b, profile) })
+	}
+}
+
+func benchSmoke(b *testing.B, profile string) {
 	machinetest.RequireNodes(b)
-	h := machinetest.Host(b, "rhel-t4")
+	h := machinetest.Host(b, profile)
 	o := machinetest.Working(b, h, machine.Options{})
 	self, err := os.Executable()
 	if err != nil {
