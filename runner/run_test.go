@@ -67,6 +67,14 @@ func TestVerdicts(t *testing.T) {
 		{name: "an impossible change", text: one + "changes: [{remove-gpu: 63}]", want: reports.Broken, why: "not possible on this host"},
 		{name: "a refusal that nobody expects", text: strings.Replace(one, "gpu=1", "gpu=15", 1), want: reports.Fail, why: "nvidia.com/gpu=15"},
 		{name: "a refusal that is expected", text: "host: dgx-a100\ncontainers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=15}}}}\nexpect: {c1: {refused: not-found, running: false}}", want: reports.Pass},
+		{
+			name: "a stop of what was refused", want: reports.Fail, why: "nvidia.com/gpu=15",
+			text: strings.Replace(one, "gpu=1", "gpu=15", 1) + "steps: [{start: c1}, {stop: c1}]",
+		},
+		{
+			name: "a stop of what was refused as expected", want: reports.Broken, why: "2: stop c1: c1 does not run",
+			text: "host: dgx-a100\ncontainers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=15}}}}\nsteps: [{start: c1, expect: {c1: {refused: not-found}}}, {stop: c1}]",
+		},
 		{name: "a stop of what does not run", text: one + "steps: [{stop: c1}]", want: reports.Broken, why: "1: stop c1: c1 does not run"},
 		{
 			name: "a refusal that is overtaken by the next start", want: reports.Fail, why: "nvidia.com/gpu=7",

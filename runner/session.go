@@ -97,7 +97,10 @@ func (s *session) run(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 		s.step = fmt.Sprintf("%d: %s", i+1, stepName(&st))
-		if err := s.do(ctx, &st); err != nil {
+		if err := s.do(ctx, &st); errors.Is(err, errRefused) {
+			s.notes = append(s.notes, fmt.Sprintf("the scenario ended at step %s: %v", s.step, err))
+			return nil
+		} else if err != nil {
 			return fmt.Errorf("step %s: %w", s.step, err)
 		}
 		if err := s.judge(ctx, st.Expect); err != nil {

@@ -64,9 +64,21 @@ func (s *session) start(ctx context.Context, c *container) error {
 	return s.carryOut(ctx, c, c.devices, c.started)
 }
 
+// errRefused says that a step has no container to be done on, and that the product's
+// refusal of it was found fault with already: that is the verdict.
+var errRefused = errors.New("was refused before")
+
+func (s *session) notRunning(c *container) error {
+	s.unjudged(c)
+	if c.err != nil && len(s.found) > 0 {
+		return fmt.Errorf("%s %w", c.name, errRefused)
+	}
+	return fmt.Errorf("%s does not run", c.name)
+}
+
 func (s *session) plug(ctx context.Context, c *container, p *scenarios.Plug) error {
 	if !c.running() {
-		return fmt.Errorf("%s does not run", c.name)
+		return s.notRunning(c)
 	}
 	if _, twice := c.devices[p.Name]; twice {
 		return fmt.Errorf("%s has a device %s already", c.name, p.Name)
@@ -87,7 +99,7 @@ func (s *session) plug(ctx context.Context, c *container, p *scenarios.Plug) err
 
 func (s *session) unplug(ctx context.Context, c *container, name string) error {
 	if !c.running() {
-		return fmt.Errorf("%s does not run", c.name)
+		return s.notRunning(c)
 	}
 	if _, ok := c.devices[name]; !ok {
 		return fmt.Errorf("%s has no device %s", c.name, name)
@@ -167,7 +179,7 @@ func startFailed(err error) error {
 
 func (s *session) stop(ctx context.Context, c *container) error {
 	if !c.running() {
-		return fmt.Errorf("%s does not run", c.name)
+		return s.notRunning(c)
 	}
 	return c.real.Stop(ctx)
 }
