@@ -98,6 +98,7 @@ func TestNvidiaCTKListsItsDevices(t *testing.T) {
 		"a100-mig-2g-3g":  {"nvidia.com/gpu=0:0", "nvidia.com/gpu=0:1", "nvidia.com/gpu=all"},
 		"jetson-agx-orin": {"nvidia.com/gpu=0", "nvidia.com/gpu=all"},
 		"igx-orin":        {"nvidia.com/gpu=0", "nvidia.com/gpu=all"},
+		"vgpu-a40":        {"nvidia.com/gpu=0", "nvidia.com/gpu=1", "nvidia.com/gpu=all"},
 		"workstation":     {"nvidia.com/gpu=0", "nvidia.com/gpu=all"},
 	} {
 		t.Run(name, func(t *testing.T) {
