@@ -28,7 +28,7 @@ scenarios: build ## run every scenario: simulated, and in real LXC and OCI conta
 
 test: build ## run the tests; installs what they need when it may
 	@packaging/need.sh lxc || true
-	$(GO) test ./...
+	$(GO) test -timeout 20m ./hook ./... # the longest first
 
 test-lxc: build ## run the tests that start real containers; a skip is a failure here
 	@packaging/need.sh lxc
@@ -115,6 +115,7 @@ bench: build ## run the benchmarks, ours and the peers' side by side
 lint: ## gofmt, vet, import directions
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags naive ./hook/... ./core/lxc/... ./core/translate/...
 
 golden: ## rewrite the golden files; review the difference
 	GPURIG_UPDATE_GOLDEN=1 $(GO) test $$(grep -rl 'gpurig/fixtures/golden' --include='*_test.go' . | xargs -n1 dirname | sort -u)
