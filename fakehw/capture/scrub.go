@@ -2,6 +2,7 @@ package capture
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strings"
 
@@ -73,12 +74,35 @@ func (s *scrubber) name(t string) string {
 	return t
 }
 
+// unanswered are the UUIDs of GPUs that the driver names and the library does not,
+// by address: those of the GPUs that did not answer it.
+func unanswered(f hosts.File) (out []string) {
+	said := map[string]bool{}
+	for _, d := range f.NVML.Devices {
+		said[strings.ToLower(uuidPattern.FindString(d.UUID))] = true
+	}
+	for _, e := range f.Entries {
+		if ok, _ := path.Match("/proc/driver/nvidia/gpus/*/information", e.Path); !ok {
+			continue
+		}
+		if id := strings.ToLower(uuidPattern.FindString(string(e.Data))); id != "" && !said[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
 // file replaces everything in a recording. The library's GPUs come first and in
 // its order, so machines of equal structure get equal recordings.
 func (s *scrubber) file(f *hosts.File) {
 	if f.NVML != nil {
+		silent := unanswered(*f)
 		for i := range f.NVML.Devices {
 			d := &f.NVML.Devices[i]
+			if d.Error != "" && len(silent) > 0 {
+				s.uuid(silent[0])
+				silent = silent[1:]
+			}
 			d.UUID = s.text(d.UUID)
 			if d.MIG == nil {
 				continue

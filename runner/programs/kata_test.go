@@ -128,6 +128,10 @@ func TestKatasGuideMakesVGPUs(t *testing.T) {
 	if row := `(?m)^\| +0 +9 +0 +0 +\| +0MiB / +9728MiB +\| 14 +0 \| +1 +0 +0 +0 +0 +\|$`; !regexp.MustCompile(row).MatchString(said["smi"]) {
 		t.Errorf("nvidia-smi has no row %s:\n%s", row, said["smi"])
 	}
+	// An eighth of the board's window: the guide's had one of 32 GiB, an A100 80GB has 128.
+	if row := `(?m)^\| +\| +0MiB / +16383MiB +\| +\| +\|$`; !regexp.MustCompile(row).MatchString(said["smi"]) {
+		t.Errorf("nvidia-smi has no row %s:\n%s", row, said["smi"])
+	}
 	backed := rows(said["backed"])
 	for _, want := range []string{
 		"| 0000:41:00.4 |         1 |GRID A100D-1-10C | nvidia-699 |",
