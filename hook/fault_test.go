@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gpurig/core/hookspec"
 	"gpurig/hook"
 )
@@ -30,6 +32,7 @@ type faulty struct {
 	*stand
 	t        *testing.T
 	start    string                // the root and its surroundings, kept aside
+	log      string                // of strace
 	want     map[hook.Stage]string // what each stage leaves without a fault
 	strace   string
 	program  string
@@ -49,7 +52,7 @@ func newFaulty(t *testing.T) *faulty {
 	if out, err := exec.Command(strace, "-o", "/dev/null", "true").CombinedOutput(); err != nil {
 		skip(t, "strace cannot trace here: %s", out)
 	}
-	f := &faulty{stand: newStand(t, "dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 libcuda.so.470", "file etc/ld.so.cache old"), t: t, strace: strace, program: hookProgram(t), ever: map[string]bool{}}
+	f := &faulty{stand: newStandIn(t, inMemory(t), "dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 libcuda.so.470", "file etc/ld.so.cache old"), t: t, strace: strace, program: hookProgram(t), ever: map[string]bool{}}
 	if err := os.WriteFile(f.path("usr/lib/gpu/libgood.so.1.2"), library(t, "libgood.so.1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +70,7 @@ func newFaulty(t *testing.T) *faulty {
 	f.plant(f.root, "file etc/ld.so.cache old")
 	full(f.stand)
 	f.write()
-	f.start = t.TempDir()
+	f.start, f.log = inMemory(t), filepath.Join(inMemory(t), "log")
 	f.copy(filepath.Dir(f.file), f.start)
 	f.want = map[hook.Stage]string{}
 	for _, stage := range stages {
@@ -75,6 +78,22 @@ func newFaulty(t *testing.T) *faulty {
 		f.want[stage] = f.state()
 	}
 	return f
+}
+
+// inMemory is a folder that no busy disk makes slow, unless TMPDIR says where.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	const memory = "/dev/shm"
+	var st unix.Statfs_t
+	if err := unix.Statfs(memory, &st); os.Getenv("TMPDIR") != "" || err != nil || st.Type != unix.TMPFS_MAGIC || unix.Access(memory, unix.W_OK) != nil {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(memory, "cdi-hook-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (f *faulty) copy(from, to string) {
@@ -109,16 +128,15 @@ func (f *faulty) state() string {
 // what was said.
 func (f *faulty) inject(stage hook.Stage, fault string) (int, string) {
 	f.t.Helper()
-	log := filepath.Join(f.t.TempDir(), "log")
 	calls, _, _ := strings.Cut(fault, ":")
-	args := append([]string{"-f", "-o", log, "-e", "trace=" + calls, "-e", "inject=" + fault, f.program}, f.args(stage)...)
+	args := append([]string{"-f", "-o", f.log, "-e", "trace=" + calls, "-e", "inject=" + fault, f.program}, f.args(stage)...)
 	cmd := exec.CommandContext(f.t.Context(), f.strace, args...)
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	if err != nil && cmd.ProcessState == nil {
 		f.t.Fatal(err)
 	}
-	trace, err := os.ReadFile(log)
+	trace, err := os.ReadFile(f.log)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -179,13 +197,13 @@ func sweepCalls(t *testing.T, kind string, calls []string, judge func(f *faulty,
 					code, said := f.inject(stage, fmt.Sprintf("%s:%s:when=%d", call, kind, n))
 					judge(f, what, code, said)
 					f.oracle(stage, what)
+					f.ever[call] = f.ever[call] || f.affected
 					if !f.affected || !all {
 						if n == 1 && !f.affected && stage == hook.Clean && !f.ever[call] {
 							t.Errorf("%s is never called: the fault is not where it should be", call)
 						}
 						break
 					}
-					f.ever[call] = true
 				}
 			}
 		})
@@ -244,6 +262,111 @@ func TestF4F5F6F8F11ErrorsAtEachChange(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The same errors, and the disk's, at each call that makes a file: the lock, the
+// journal and each temporary. These are openat with O_CREAT, of a name in a
+// directory that was opened before; openat2 makes none.
+func TestF4F5F6F7F8F11ErrorsWhereAFileIsMade(t *testing.T) {
+	errnos, walks := []string{"EIO", "EROFS", "EDQUOT", "EPERM", "EACCES", "ENOSPC", "EMFILE", "ENFILE", "ENOMEM", "EOVERFLOW", "ELOOP"}, []bool{false, true}
+	if !thorough() {
+		errnos, walks = errnos[:1], walks[:1]
+	}
+	for _, errno := range errnos {
+		for _, walk := range walks {
+			t.Run(fmt.Sprintf("%s/walk=%v", errno, walk), func(t *testing.T) {
+				t.Parallel()
+				f := newFaulty(t)
+				f.walk = walk
+				made := 0
+				for i, stage := range stages {
+					begin := func() {
+						f.rewind()
+						f.run(stages[:i]...)
+					}
+					begin()
+					places := f.creating(stage)
+					for k := range places {
+						var what, said string
+						code := 0
+						for try := 1; ; try++ {
+							begin()
+							what = fmt.Sprintf("%s, %s at openat %d, which makes a file", stage, errno, places[k])
+							code, said = f.inject(stage, fmt.Sprintf("openat:error=%s:when=%d", errno, places[k]))
+							if strings.Contains(f.met(), "O_CREAT") {
+								break
+							}
+							if try == 20 {
+								t.Fatalf("%s: the fault is not where it should be:\n%s", what, f.met())
+							}
+							begin()
+							if now := f.creating(stage); len(now) == len(places) { // the runtime had another thread do it
+								places = now
+							}
+						}
+						made++
+						if code != 0 && said == "" {
+							t.Fatalf("%s: exit %d without a reason", what, code)
+						}
+						// A journal that may not be written is none that is needed where the
+						// stage before noted it all: the old one stays, as does a lock.
+						if got := f.tree(); code == 0 && !strings.HasPrefix(f.want[stage], got) {
+							t.Fatalf("%s: it said it was done, and (-want +got):\n%s", what, differing(f.want[stage], got))
+						}
+						if strings.Contains(f.tree(), ".cdi-hook-") || strings.Contains(f.beside(), ".new") {
+							t.Fatalf("%s: a temporary is left:\n%s%s", what, f.tree(), f.beside())
+						}
+						f.oracle(stage, what)
+					}
+				}
+				if made < 9 { // a lock in each of four stages, journals, the loader's three files
+					t.Errorf("only %d calls that make a file", made)
+				}
+			})
+		}
+	}
+}
+
+// creating runs a stage and counts which of its calls of openat make a file: by
+// thread, as strace counts.
+func (f *faulty) creating(stage hook.Stage) (places []int) {
+	f.t.Helper()
+	cmd := exec.CommandContext(f.t.Context(), f.strace, append([]string{"-f", "-o", f.log, "-e", "trace=openat", f.program}, f.args(stage)...)...)
+	cmd.Env = []string{}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		f.t.Fatalf("%s: %v, %s", stage, err, out)
+	}
+	log, err := os.ReadFile(f.log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	count := map[string]int{}
+	for line := range strings.Lines(string(log)) {
+		thread, call, _ := strings.Cut(line, " ")
+		if strings.HasPrefix(strings.TrimSpace(call), "openat(") {
+			count[thread]++
+			if strings.Contains(call, "O_CREAT") {
+				places = append(places, count[thread])
+			}
+		}
+	}
+	return places
+}
+
+// met is the calls of the last run that met its fault.
+func (f *faulty) met() string {
+	f.t.Helper()
+	log, err := os.ReadFile(f.log)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(log)) {
+		if strings.Contains(line, "(INJECTED)") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
 }
 
 // F9: interrupted calls are repeated; a path that keeps changing is given up.

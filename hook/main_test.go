@@ -2,6 +2,7 @@ package hook_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,6 +35,12 @@ func TestMain(m *testing.M) {
 		os.Exit(greedyMain())
 	case name == asIntruder:
 		os.Exit(intruderMain())
+	}
+	if err := ownMounts(); err != nil {
+		fmt.Fprintf(os.Stderr, "mounts are compared below each test's own folder only: %v\n", err)
+		if thorough() {
+			os.Exit(1)
+		}
 	}
 	code := m.Run()
 	if builtDir != "" {

@@ -22,17 +22,23 @@ type stand struct {
 	t                testing.TB
 	root, host, file string
 	spec             hookspec.File
-	// What nothing may change: the host tree, and what is mounted beside it.
-	canonHost, canonMounts string
-	walk                   bool
-	leak                   *os.File // of the host's, open in the hook
+	// What nothing may change: the host tree, and the mounts, as they are now and as
+	// the test found them.
+	canonHost, canonMounts, began string
+	walk                          bool
+	leak                          *os.File // of the host's, open in the hook
 }
 
 // newStand makes a root of the lines (see plant) and /etc. $H in a line is the
 // path of the host tree.
 func newStand(t testing.TB, lines ...string) *stand {
 	t.Helper()
-	base := t.TempDir()
+	return newStandIn(t, t.TempDir(), lines...)
+}
+
+// newStandIn is newStand in an empty folder.
+func newStandIn(t testing.TB, base string, lines ...string) *stand {
+	t.Helper()
 	s := &stand{t: t, root: filepath.Join(base, "root"), host: filepath.Join(base, "host"), file: filepath.Join(base, "c1.json"),
 		spec: hookspec.File{Version: hookspec.Version, Container: "c1", Owner: hookspec.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}}}
 	s.plant(s.host, "file canary precious", "dir d", "file d/inner deep", "file d/libcuda.so.1 host", "dir etc/ld.so.conf.d",
@@ -42,8 +48,12 @@ func newStand(t testing.TB, lines ...string) *stand {
 		s.plant(s.root, "dir etc")
 	}
 	s.photo()
-	t.Cleanup(func() { // whatever the test itself asks, unless it looked at mounts that are gone by now
-		if mountTable(t, base) != s.canonMounts {
+	s.began = s.canonMounts
+	t.Cleanup(func() { // whatever the test itself asks
+		if now := mountTable(t, base); now != s.began {
+			t.Errorf("CANARY: the mounts changed\n%s", differing(s.began, now))
+		}
+		if s.canonMounts != s.began { // the host was looked at with mounts that are gone by now
 			return
 		}
 		if now := listing(t, s.host); now != s.canonHost {
@@ -249,23 +259,6 @@ func listing(t testing.TB, dir string) string {
 		t.Fatal(err)
 	}
 	return b.String()
-}
-
-// mountTable tells what is mounted below dir. Tests of other packages mount
-// elsewhere at the same time.
-func mountTable(t testing.TB, dir string) string {
-	t.Helper()
-	data, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	for line := range strings.Lines(string(data)) {
-		if strings.Contains(line, dir) {
-			out.WriteString(line)
-		}
-	}
-	return out.String()
 }
 
 // each runs f for both ways of resolving paths.

@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"cmp"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -14,17 +15,21 @@ import (
 )
 
 // gate are the numbers that docs/security.md has to list: attacks, bad inputs,
-// faults.
-var gate = map[string]int{"A": 41, "B": 51, "F": 35}
+// faults, promises, rules.
+var gate = map[string]int{"A": 41, "B": 51, "F": 35, "P": 7, "R": 12}
 
 var (
-	gateRow  = regexp.MustCompile("(?m)^\\| ([ABF][0-9]+) \\| (.*) \\| (.*) \\| (.*) \\|$")
+	gateRow = regexp.MustCompile("(?m)^\\| ([ABF][0-9]+) \\| (.*) \\| (.*) \\| (.*) \\|$")
+	// A promise or a rule: what it says, where it is in the code, its tests.
+	ruleRow  = regexp.MustCompile("(?m)^\\| ([PR][0-9]+) \\| (.*) \\| (.*) \\| (.*) \\|$")
+	ruleFile = regexp.MustCompile("`([^`]+)`")
 	gateTest = regexp.MustCompile("`(?:([a-z0-9/]+)\\.)?((?:Test|Fuzz)[A-Za-z0-9_]+)`")
 )
 
 // TestGate: every number of the threat model is in the table of docs/security.md,
 // once, with a state and at least one test that is in the tree and itself carries
-// the number, or a reason why it does not apply.
+// the number, or a reason why it does not apply; every promise and rule with files
+// and tests that are in the tree.
 func TestGate(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	if err != nil {
@@ -51,6 +56,10 @@ func TestGateRefuses(t *testing.T) {
 		"a test does not have the number":  strings.ReplaceAll(string(text), "`TestA21NoMountLeaks`", "`core/device.TestParseNum`"),
 		"its neighbour in the file has it": strings.ReplaceAll(string(text), "`TestA21NoMountLeaks`", "`TestF13LeftOversOfAHostCrash`"),
 		"no test at all":                   strings.ReplaceAll(string(text), "`TestA21NoMountLeaks`", ""),
+		"a promise is missing":             strings.Replace(string(text), "\n| P3 |", "\n| P |", 1),
+		"a rule's test is not there":       strings.Replace(string(text), "`TestShippedDependencies`", "`TestNoSuchThing`", 1),
+		"a rule's file is not there":       strings.ReplaceAll(string(text), "`hook/lock.go`", "`hook/key.go`"),
+		"a rule has no test":               ruleRow.ReplaceAllString(string(text), "| $1 | $2 | $3 | |"),
 		"a state that is none":             strings.Replace(string(text), "| holds |", "| probably |", 1),
 	} {
 		if len(gateProblems(changed, sources)) == 0 {
@@ -158,6 +167,26 @@ func gateProblems(text string, sources map[string]string) []string {
 				out = append(out, fmt.Sprintf("%s: %s has no test %s", n, dir, test[2]))
 			} else if !regexp.MustCompile(n + "([^0-9]|$)").MatchString(source) {
 				out = append(out, fmt.Sprintf("%s: %s.%s does not carry the number, in its name, its comment or its text", n, dir, test[2]))
+			}
+		}
+	}
+	for _, m := range ruleRow.FindAllStringSubmatch(text, -1) {
+		n, files, named := m[1], ruleFile.FindAllStringSubmatch(m[3], -1), gateTest.FindAllStringSubmatch(m[4], -1)
+		if seen[n] {
+			out = append(out, n+" is there twice")
+		}
+		seen[n] = true
+		if len(files) == 0 || len(named) == 0 || len(named) != strings.Count(m[4], "`")/2 {
+			out = append(out, fmt.Sprintf("%s: %q and %q name no file, no test, or something else", n, m[3], m[4]))
+		}
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join("..", file[1])); err != nil {
+				out = append(out, fmt.Sprintf("%s: no file %s", n, file[1]))
+			}
+		}
+		for _, test := range named {
+			if dir := cmp.Or(test[1], "hook"); sources[dir+"."+test[2]] == "" {
+				out = append(out, fmt.Sprintf("%s: %s has no test %s", n, dir, test[2]))
 			}
 		}
 	}
