@@ -327,6 +327,40 @@ func TestF4F5F6F7F8F11ErrorsWhereAFileIsMade(t *testing.T) {
 	}
 }
 
+// R12: a rename that the kernel says it did, and did not, is found by reading back.
+// A SONAME's link is not read back.
+func TestR12WhatWasNotMadeIsNotDone(t *testing.T) {
+	f := newFaulty(t)
+	found := 0
+	for n := 1; ; n++ {
+		f.rewind()
+		f.run(hook.Prepare)
+		code, said := f.inject(hook.Apply, fmt.Sprintf("renameat:retval=0:when=%d", n))
+		if !f.affected {
+			break
+		}
+		if code == 0 {
+			for line := range strings.Lines(f.tree()) {
+				if !strings.Contains(line, ".cdi-hook-") && !strings.Contains(f.want[hook.Apply], line) {
+					t.Errorf("renameat %d was not done, and it said it was done, with %s", n, line)
+				}
+			}
+			for _, p := range []string{"usr/lib/gpu/libcuda.so.1", "etc/ld.so.conf", "etc/ld.so.conf.d/00-cdi-hook.conf"} {
+				if _, err := os.Lstat(f.path(p)); err != nil {
+					t.Errorf("renameat %d was not done, and it said it was done: %v", n, err)
+				}
+			}
+		}
+		if strings.Contains(said, "read back") {
+			found++
+		}
+		f.canary()
+	}
+	if found < 3 {
+		t.Errorf("%d of the links and files were found missing; want more", found)
+	}
+}
+
 // creating runs a stage and counts which of its calls of openat make a file: by
 // thread, as strace counts.
 func (f *faulty) creating(stage hook.Stage) (places []int) {

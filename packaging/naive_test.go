@@ -169,6 +169,7 @@ func TestNaiveIsNeverShipped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		text = bytes.ReplaceAll(text, []byte("vet -tags naive"), nil) // makes no program
 		if bytes.Contains(text, []byte(",naive")) || bytes.Contains(text, []byte("tags naive")) {
 			t.Errorf("%s builds with the tag naive", p)
 		}
