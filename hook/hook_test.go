@@ -121,6 +121,11 @@ func TestMuslGetsItsPathFileAndItsOwnBack(t *testing.T) { // bug: musl
 func TestTheHookFileMustBeTrusted(t *testing.T) { // A33
 	s := newStand(t)
 	full(s)
+	files := filepath.Join(filepath.Dir(s.file), "above", "files")
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.file = filepath.Join(files, "c1.json")
 	for _, tc := range []struct {
 		name string
 		do   func()
@@ -138,12 +143,26 @@ func TestTheHookFileMustBeTrusted(t *testing.T) { // A33
 		}},
 		{"another version (F27)", func() { os.WriteFile(s.file, []byte(`{"version":2}`), 0o644) }},
 		{"cut", func() { os.WriteFile(s.file, []byte(`{"version":1`), 0o644) }},
+		{"a directory that others can write to", func() { os.Chmod(files, 0o777) }},
+		{"a directory above that others can write to", func() { os.Chmod(filepath.Dir(files), 0o777) }},
+		{"a directory that another group can write to", func() { os.Chown(files, -1, 12345); os.Chmod(files, 0o775) }},
+		{"a directory of another user", func() { os.Chown(files, 12345, -1) }},
+		{"a file of another user", func() { os.Chown(s.file, 12345, -1) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if strings.Contains(tc.name, "another ") && os.Geteuid() != 0 && !strings.Contains(tc.name, "version") {
+				skip(t, "needs root: a file of somebody else's")
+			}
 			os.Remove(s.file)
 			s.write()
-			tc.do()
 			defer os.Remove(s.file)
+			defer func() {
+				for _, dir := range []string{files, filepath.Dir(files)} {
+					os.Chmod(dir, 0o755)
+					os.Chown(dir, os.Geteuid(), os.Getegid())
+				}
+			}()
+			tc.do()
 			before := s.tree()
 			var out, errOut bytes.Buffer
 			code := runHook(t, &out, &errOut, "--stage", "apply", "--root", s.root, s.file)

@@ -209,3 +209,48 @@ func memoryCgroup(t *testing.T) (limit, dir string) {
 	skip(t, "no cgroup here that limits memory, though the kernel can")
 	return "", ""
 }
+
+// A16: the process ends when it has been found, and another one, with another
+// root, has its id when that root is opened. strace holds the hook in between.
+func TestA16TheIdIsAnothers(t *testing.T) {
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		skip(t, "strace is not installed: it holds the hook back")
+	}
+	if os.Geteuid() != 0 {
+		skip(t, "needs root: process ids are chosen in a namespace of our own")
+	}
+	s := newStand(t, "copy bin/busybox /bin/busybox", "dir opt")
+	other := newStand(t, "copy bin/busybox /bin/busybox", "dir opt")
+	s.spec.Links = []hookspec.Link{{Path: "/opt/gpu/l", Target: "x"}}
+	s.write()
+	before := other.tree()
+	log := filepath.Join(t.TempDir(), "log")
+	script := fmt.Sprintf(`
+mount --make-rprivate / && mount -t proc proc /proc || exit 9
+chroot %[1]s /bin/busybox sleep 60 & p=$!
+%[3]s -f -o %[4]s -e trace=pidfd_open -e inject=pidfd_open:delay_exit=3000000 %[5]s --stage apply --pid $p %[6]s 2>&1 & h=$!
+until grep -q "pidfd_open($p," %[4]s 2>/dev/null; do sleep 0.05; done
+kill -9 $p; wait $p 2>/dev/null
+echo $((p-1)) > /proc/sys/kernel/ns_last_pid || exit 9
+chroot %[2]s /bin/busybox sleep 60 & q=$!
+[ $p = $q ] || { echo "ids $p and $q"; exit 9; }
+wait $h; code=$?
+kill -9 $q
+echo "exit $code"
+`, s.root, other.root, strace, log, hookProgram(t), s.file)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", script)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if !strings.Contains(string(out), "exit 1") || !strings.Contains(string(out), "ended: ") {
+		t.Errorf("it said %q", out)
+	}
+	if got := other.tree(); got != before {
+		t.Errorf("the other one's root changed:\n%s", differing(before, got))
+	}
+	other.canary()
+	s.canary()
+}

@@ -218,7 +218,7 @@ func TestResolveMovesLinks(t *testing.T) {
 // A30, F31 and perms-none-and-sync: the container's own configuration has exact rules, none for a node that gets nothing,
 // one for two nodes of one number.
 func TestCgroupRulesA30(t *testing.T) {
-	p := oneNode(func(n *plan.Node) { n.Permissions = "r" })
+	p := oneNode(func(n *plan.Node) { n.Permissions = "rm" }) // no node is to be made inside
 	more := oneNode(func(n *plan.Node) { n.Path, n.Permissions = "/dev/nvidia9", "w" }).Nodes[0]
 	none := oneNode(func(n *plan.Node) {
 		n.Path, n.Num, n.Permissions = "/dev/nvidia1", device.Num{Major: 195, Minor: 1}, ""

@@ -6,3 +6,6 @@ var (
 	MountIDFromProc   = mountIDFromProc
 	MountIDFromKernel = mountID
 )
+
+// TempName is the name of a next temporary.
+func (r *Root) TempName() string { return r.tempName() }

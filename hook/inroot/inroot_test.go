@@ -377,3 +377,31 @@ func TestMountIDsOfBothSourcesAgree(t *testing.T) {
 		}
 	}
 }
+
+// A7: nobody knows a temporary's name before it is there.
+func TestA7TemporaryNamesAreNotKnownBefore(t *testing.T) {
+	r, err := inroot.Open(t.TempDir(), inroot.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	seen, letters := map[string]bool{}, map[int]map[byte]bool{}
+	for range 1000 {
+		name := r.TempName()
+		if seen[name] {
+			t.Fatalf("%s comes twice", name)
+		}
+		seen[name] = true
+		for i := range 16 { // the last 16 are random: each place takes each of the 16 digits
+			if letters[i] == nil {
+				letters[i] = map[byte]bool{}
+			}
+			letters[i][name[len(name)-16+i]] = true
+		}
+	}
+	for i, l := range letters {
+		if len(l) != 16 {
+			t.Errorf("digit %d takes %d values", i, len(l))
+		}
+	}
+}

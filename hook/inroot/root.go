@@ -82,7 +82,11 @@ func Open(name string, o Options) (*Root, error) {
 
 // OpenFD takes over fd, an open directory; name is for messages.
 func OpenFD(fd int, name string, o Options) (*Root, error) {
-	id, err := mountID(fd)
+	_, err := hostProc() // without it, much could be made before a file must be read
+	var id uint64
+	if err == nil {
+		id, err = mountID(fd)
+	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("container root %q: %w", name, err)
