@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/ldcache"
 	"gpurig/hook/inroot"
 )
@@ -78,6 +79,7 @@ func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
 			return false, err
 		}
 		w.journal.settle(p, l.Target)
+		w.linked = append(w.linked, hookspec.Link{Path: p, Target: l.Target})
 	}
 	return len(links) > 0, nil
 }

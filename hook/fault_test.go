@@ -328,7 +328,6 @@ func TestF4F5F6F7F8F11ErrorsWhereAFileIsMade(t *testing.T) {
 }
 
 // R12: a rename that the kernel says it did, and did not, is found by reading back.
-// A SONAME's link is not read back.
 func TestR12WhatWasNotMadeIsNotDone(t *testing.T) {
 	f := newFaulty(t)
 	found := 0
@@ -345,7 +344,7 @@ func TestR12WhatWasNotMadeIsNotDone(t *testing.T) {
 					t.Errorf("renameat %d was not done, and it said it was done, with %s", n, line)
 				}
 			}
-			for _, p := range []string{"usr/lib/gpu/libcuda.so.1", "etc/ld.so.conf", "etc/ld.so.conf.d/00-cdi-hook.conf"} {
+			for _, p := range []string{"usr/lib/gpu/libcuda.so.1", "usr/lib/gpu/libgood.so.1", "etc/ld.so.conf", "etc/ld.so.conf.d/00-cdi-hook.conf"} {
 				if _, err := os.Lstat(f.path(p)); err != nil {
 					t.Errorf("renameat %d was not done, and it said it was done: %v", n, err)
 				}

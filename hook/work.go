@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,7 @@ type work struct {
 	life    *life // that this stage belongs to; nil: to none
 	notes   []string
 	wrote   []ownFile           // to be read back
+	linked  []hookspec.Link     // links beside those of the file, to be read back
 	namesIn map[string][]string // see names
 }
 
@@ -171,7 +173,7 @@ func (w *work) readBack() error {
 	changed := func(what, p string) error {
 		return fmt.Errorf("read back: %s %s is not as it was made: the container changed it meanwhile", what, p)
 	}
-	for _, l := range w.file.Links {
+	for _, l := range slices.Concat(w.file.Links, w.linked) {
 		text, err := w.root.Readlink(l.Path)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
