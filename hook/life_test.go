@@ -293,13 +293,18 @@ func TestKilledHooksBetweenTwoLives(t *testing.T) {
 	}
 	calls := []string{"renameat"}
 	if thorough() {
-		calls = []string{"mkdirat", "renameat", "unlinkat", "fchownat", "fchown", "fsync", "openat"}
+		calls = []string{"mkdirat", "renameat", "unlinkat", "fsync", "openat"}
 	}
 	for _, call := range calls {
 		for _, monitorToo := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/monitor=%v", call, monitorToo), func(t *testing.T) {
 				s := newStand(t)
-				full(s)
+				newer := func() { // another driver, in another folder
+					full(s)
+					s.spec.MountPoints[1].Path, s.spec.LibraryDirs[0] = "/usr/lib/new/gpu/libcuda.so.560.2", "/usr/lib/new/gpu"
+					s.spec.Links[0] = hookspec.Link{Path: "/usr/lib/new/gpu/libcuda.so.1", Target: "libcuda.so.560.2"}
+				}
+				newer()
 				s.run(hook.Prepare, hook.Apply)
 				running := s.tree()
 				s.run(hook.Finish)
@@ -307,9 +312,13 @@ func TestKilledHooksBetweenTwoLives(t *testing.T) {
 				s.run(hook.Clean)
 				kills := 0
 				for n := 1; n < 200; n++ {
+					full(s)
+					s.write()
 					old := newMonitor(t)
 					old.hook(s, "pre-start")
 					s.run(hook.Apply)
+					newer()
+					s.write()
 					killed := newMonitor(t)
 					said := killed.run(fmt.Sprintf("LXC_HOOK_TYPE=pre-start LXC_NAME=c1 LXC_ROOTFS_PATH=dir:%s %s -f -o /dev/null -e trace=%s -e inject=%s:signal=KILL:when=%d %s %s",
 						s.root, strace, call, call, n, hookProgram(t), s.file))
@@ -323,8 +332,8 @@ func TestKilledHooksBetweenTwoLives(t *testing.T) {
 					old.hook(s, "post-stop") // late, or not: the killed one may not have come to its journal
 					if !monitorToo {
 						killed.hook(s, "post-stop") // its start failed
-						if got := s.tree(); got != stopped {
-							t.Fatalf("kill %d: left behind:\n%s", n, differing(stopped, got))
+						if got := s.tree(); strings.Contains(got, "libcuda.so.550.1 1") || strings.Contains(got, "libcuda.so.560.2 1") {
+							t.Fatalf("kill %d: mount points are left:\n%s", n, got)
 						}
 					}
 					next := newMonitor(t)
@@ -342,7 +351,7 @@ func TestKilledHooksBetweenTwoLives(t *testing.T) {
 					}
 					s.run(hook.Clean)
 				}
-				if kills == 0 && call != "unlinkat" {
+				if kills == 0 {
 					t.Error("no hook was killed")
 				}
 				s.canary()
