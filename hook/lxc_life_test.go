@@ -53,7 +53,10 @@ func (s *lxcStand) restarts(times int) {
 		s.before = fmt.Sprintf(": > %s/%d.stopped; while [ ! -e %s/%d.go ]; do /bin/busybox sleep 0.01; done; ", at, n, at, n)
 		cmd, log := s.command("start-host", fmt.Sprintf("%s-%d", s.name, n), at)
 		c := started{s, n, make(chan error, 1)}
+		over := make(chan struct{})
+		s.t.Cleanup(func() { <-over }) // killed by then, should the test have failed
 		go func() {
+			defer close(over)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
 				text, _ := os.ReadFile(log)
