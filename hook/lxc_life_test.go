@@ -54,7 +54,12 @@ func (s *lxcStand) restarts(times int) {
 		cmd, log := s.command("start-host", fmt.Sprintf("%s-%d", s.name, n), at)
 		c := started{s, n, make(chan error, 1)}
 		over := make(chan struct{})
-		s.t.Cleanup(func() { <-over }) // killed by then, should the test have failed
+		s.t.Cleanup(func() { // should the test have failed, nothing stays
+			for _, name := range []string{s.path(fmt.Sprintf("tmp/go.%d", n)), filepath.Join(at, fmt.Sprintf("%d.go", n))} {
+				os.WriteFile(name, nil, 0o644)
+			}
+			<-over
+		})
 		go func() {
 			defer close(over)
 			out, err := cmd.CombinedOutput()
