@@ -123,6 +123,10 @@ golden: ## rewrite the golden files; review the difference
 naive: ## the negative control: the attack tests fail with a naive hook and translator
 	GPURIG_NAIVE=1 $(GO) test -count=1 -run '^TestNaive' ./packaging
 
+faults: build ## every error at every system call of the hook, and more restarts than CI has
+	@packaging/need.sh lxc
+	GPURIG_REQUIRE_LXC=1 GPURIG_FAULTS=1 $(GO) test -count=1 -timeout 60m -run 'F[0-9]|Killed|LXCStopped' ./hook
+
 races: ## exchange directories under 100,000 operations of each kind
 	d=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
 	TMPDIR="$$d" GPURIG_RACES=100000 $(GO) test -count=1 -run '^TestA3A22ExchangeRace$$' ./hook/inroot
@@ -142,4 +146,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: faults help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

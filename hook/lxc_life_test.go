@@ -19,6 +19,9 @@ import (
 func TestLXCStoppedAndAtOnceStarted(t *testing.T) {
 	times := 6
 	if thorough() {
+		times = 15
+	}
+	if os.Getenv(allFaults) != "" {
 		times = 50
 	}
 	for _, idmap := range []bool{false, true} {
