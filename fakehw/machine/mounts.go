@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -85,6 +86,9 @@ func copied(dir string, table []string, skip func(p string) bool) ([]point, erro
 			continue
 		}
 		fd, err := clone(unix.AT_FDCWD, p)
+		if errors.Is(err, unix.ENOENT) {
+			continue // gone since it was listed, as files of /tmp may be
+		}
 		if err != nil {
 			return out, err
 		}
