@@ -89,11 +89,8 @@ func sameTarget(m *specs.Mount, to plan.Mount) bool {
 // inject starts the container with what the engine makes of the Specs. vendor is
 // the program that their hooks run; empty: cdi-hook does the plan in their place.
 func (c *Container) inject(ctx context.Context, h target.Host, in target.Injection, p plan.Plan, vendor string) error {
-	switch {
-	case c.removed:
-		return errRemoved
-	case c.line != nil:
-		return errRunning
+	if err := target.Startable(c.line != nil, c.removed); err != nil {
+		return err
 	}
 	r, err := c.emit(ctx, h, p)
 	if err != nil {

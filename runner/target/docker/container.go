@@ -23,13 +23,6 @@ import (
 	"gpurig/runner/target/world"
 )
 
-// Errors of calls that do not fit the container's state: the caller's mistake.
-var (
-	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
-	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
-	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
-)
-
 // A Container is one of the engine.
 type Container struct {
 	engine  *engine
@@ -56,11 +49,8 @@ func (c *Container) outside(p string) string { return c.engine.Outside(c.dir + "
 // Start is part of target.Container. An error that is not target.ErrBroken is
 // the answer of the engine, of its runtime or of the hook.
 func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error {
-	switch {
-	case c.removed:
-		return errRemoved
-	case c.line != nil:
-		return errRunning
+	if err := target.Startable(c.line != nil, c.removed); err != nil {
+		return err
 	}
 	if err := c.start(ctx, h, p); err != nil {
 		return fmt.Errorf("start %s: %w", c.config.Name, err)
@@ -227,7 +217,7 @@ func errNoPlug() error {
 // Observe is part of target.Container.
 func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
 	if c.line == nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	r.Manager = observe.Docker
 	o, err := c.line.Look(r)
@@ -240,7 +230,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 // Stop is part of target.Container.
 func (c *Container) Stop(ctx context.Context) error {
 	if c.line == nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("stop %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	line := c.line
 	c.line = nil
@@ -256,7 +246,7 @@ func (c *Container) Stop(ctx context.Context) error {
 // forgets the container instead of cleaning up after it.
 func (c *Container) Crash(ctx context.Context) error {
 	if c.line == nil {
-		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("crash %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	if err := c.crash(ctx); err != nil {
 		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))

@@ -20,13 +20,13 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return nil, err
 	}
 	c := tc.(*Container)
-	sock, err := c.world.Listen(c.dir + "/own")
+	sock, err := c.Listen()
 	if err != nil {
 		return nil, err
 	}
 	sock.Close()
 	c.lines = append(c.ownLines(), liblxc.Base(cgroup, nil)...)
-	if err := os.WriteFile(c.outside("config"), []byte(c.Configuration()), 0o644); err != nil {
+	if err := os.WriteFile(c.Outside("config"), []byte(c.Configuration()), 0o644); err != nil {
 		return nil, err
 	}
 	program, err := exec.LookPath("lxc-execute")
@@ -34,8 +34,8 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return nil, err
 	}
 	return func() error {
-		return c.world.Output(ctx, strings.NewReader("{}"), program,
-			"-P", c.world.Inside(c.world.Prefix()), "-n", c.name, "-f", c.inside("config"), "--", observe.OwnDir+"/probe")
+		return c.World.Output(ctx, strings.NewReader("{}"), program,
+			"-P", c.World.Inside(c.World.Prefix()), "-n", c.Name, "-f", c.Inside("config"), "--", observe.OwnDir+"/probe")
 	}, nil
 }
 
@@ -43,9 +43,9 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 // namespace, and returns its standard output and error.
 func Enter(ctx context.Context, c target.Container, program string, args ...string) (string, error) {
 	in := c.(*Container)
-	pid := fmt.Sprint(in.run.PID)
+	pid := fmt.Sprint(in.PID())
 	args = append([]string{"--target", pid, "--mount", "--root", "--wd=/", "--", program}, args...)
-	cmd := exec.CommandContext(ctx, in.world.prog.Nsenter, args...)
+	cmd := exec.CommandContext(ctx, in.prog.Nsenter, args...)
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()
 	return string(out), err

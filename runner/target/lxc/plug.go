@@ -31,15 +31,15 @@ func (c *Container) Unplug(ctx context.Context, h target.Host, p plan.Plan) erro
 }
 
 func (c *Container) change(ctx context.Context, verb string, h target.Host, p plan.Plan) error {
-	if c.run == nil {
-		return fmt.Errorf("%s %s: %w", verb, c.config.Name, errNotRunning)
+	if !c.Running() {
+		return fmt.Errorf("%s %s: %w", verb, c.Config.Name, target.ErrNotRunning)
 	}
 	e, err := c.emit(ctx, h, p)
 	if err == nil {
 		err = c.carryOut(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", verb, c.config.Name, err)
+		return fmt.Errorf("%s %s: %w", verb, c.Config.Name, err)
 	}
 	return nil
 }
@@ -51,24 +51,24 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 	if slices.ContainsFunc(added, func(m liblxc.Entry) bool { return m.Type == "tmpfs" }) {
 		return &target.CannotError{Target: "lxc", Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
 	}
-	if err := c.world.MakeNodes(e.make); err != nil {
+	if err := c.World.MakeNodes(e.make); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
 	e.conf.Env, e.conf.Groups = was.Env, was.Groups
 	c.lines, c.conf, c.file = append(c.ownLines(), e.lines...), e.conf, e.hook
-	if err := c.join(ctx, takeAway(c.run.PID, gone, links, e.hook.Links)); err != nil {
+	if err := c.join(ctx, takeAway(c.PID(), gone, links, e.hook.Links)); err != nil {
 		return err
 	}
-	work := c.hooks || hooked(e.conf)
+	work := c.Hooked || hooked(e.conf)
 	if work {
 		if err := c.writeHook(e); err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
-		if err := c.hook(ctx, "--stage", "prepare", "--root", c.rootInside()); err != nil {
+		if err := c.Hook(ctx, "--stage", "prepare", "--root", c.Root()); err != nil {
 			return err
 		}
 	}
-	if err := c.join(ctx, agent.Change{PID: c.run.PID, Mount: binds(added)}); err != nil {
+	if err := c.join(ctx, agent.Change{PID: c.PID(), Mount: binds(added)}); err != nil {
 		return err
 	}
 	if err := c.rules(ctx, was.Devices, e.conf.Devices); err != nil {
@@ -77,7 +77,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 	if !work {
 		return nil
 	}
-	return c.hook(ctx, "--stage", "apply", "--pid", fmt.Sprint(c.run.PID))
+	return c.Hook(ctx, "--stage", "apply", "--pid", fmt.Sprint(c.PID()))
 }
 
 // takeAway unmounts entries, the last first, with what create= made for them and
@@ -117,7 +117,7 @@ func (c *Container) join(ctx context.Context, ch agent.Change) error {
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	return c.world.Output(ctx, bytes.NewReader(data), c.world.Inside(world.ProbePath), "join")
+	return c.World.Output(ctx, bytes.NewReader(data), c.World.Inside(world.ProbePath), "join")
 }
 
 // rules changes the device cgroup by what the two lists differ in.
@@ -140,5 +140,5 @@ func (c *Container) rules(ctx context.Context, was, is []liblxc.Rule) error {
 }
 
 func (c *Container) setRule(ctx context.Context, file string, r liblxc.Rule) error {
-	return c.world.Output(ctx, nil, c.world.prog.cgroup, "-P", c.world.Inside(c.world.Prefix()), "-n", c.name, file, r.String())
+	return c.World.Output(ctx, nil, c.prog.cgroup, "-P", c.World.Inside(c.World.Prefix()), "-n", c.Name, file, r.String())
 }

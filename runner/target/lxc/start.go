@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"gpurig/core/hookspec"
@@ -28,25 +27,25 @@ type emission struct {
 // emit writes a plan for liblxc. The error is a refusal of package lxc, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emission, error) {
-	prefix, err := c.world.Host(ctx, h, p)
+	prefix, err := c.World.Host(ctx, h, p)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
-	root, err := osroot.New(c.outside("rootfs"))
+	root, err := osroot.New(c.Outside("rootfs"))
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
 	defer root.Close()
 	config, err := lxc.Emit(p, lxc.Options{
-		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.name, HostRoot: prefix, LXCVersion: c.world.prog.version,
-		NodesDir: c.inside("nodes"), HookPath: c.world.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
+		Cgroup: c.Config.Cgroup, IDMap: c.Config.IDMap, Container: c.Name, HostRoot: prefix, LXCVersion: c.prog.version,
+		NodesDir: c.Inside("nodes"), HookPath: c.World.Inside(world.HookPath), HookFile: c.HookFile(),
 		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
 	})
 	if err != nil {
 		return emission{}, err
 	}
-	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Lines...)
-	conf, err := liblxc.Parse(lines, c.config.Cgroup, c.world.prog.version)
+	lines := append(liblxc.Base(c.Config.Cgroup, c.Config.IDMap), config.Lines...)
+	conf, err := liblxc.Parse(lines, c.Config.Cgroup, c.prog.version)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
@@ -59,12 +58,12 @@ func (c *Container) install(ctx context.Context, e emission) error {
 		return err
 	}
 	c.lines, c.conf, c.file = append(c.ownLines(), e.lines...), e.conf, e.hook
-	err := c.makeNodes(e.make)
+	err := c.MakeNodes(e.make)
 	if err == nil {
 		err = c.writeHook(e)
 	}
 	if err == nil {
-		err = os.WriteFile(c.outside("config"), []byte(c.Configuration()), 0o644)
+		err = os.WriteFile(c.Outside("config"), []byte(c.Configuration()), 0o644)
 	}
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
@@ -74,19 +73,16 @@ func (c *Container) install(ctx context.Context, e emission) error {
 
 // ownLines are what differs from container to container.
 func (c *Container) ownLines() []string {
-	root, group := "rootfs", c.world.Prefix()+"/"+c.name
-	if c.readOnly {
-		root = "ro"
-	}
+	group := c.World.Prefix() + "/" + c.Name
 	return []string{
-		"lxc.uts.name = " + c.config.Name,
-		"lxc.rootfs.path = dir:" + c.inside(root),
+		"lxc.uts.name = " + c.Config.Name,
+		"lxc.rootfs.path = dir:" + c.Root(),
 		"lxc.apparmor.profile = unconfined",
 		"lxc.cgroup.dir.container = " + group,
 		"lxc.cgroup.dir.monitor = " + group + ".monitor",
 		"lxc.cgroup.dir.monitor.pivot = " + group + ".pivot",
 		"lxc.init.cmd = " + observe.OwnDir + "/probe init " + observe.OwnDir,
-		"lxc.mount.entry = " + c.inside("own") + " " + strings.TrimPrefix(observe.OwnDir, "/") + " none bind,ro,create=dir 0 0",
+		"lxc.mount.entry = " + c.Inside("own") + " " + strings.TrimPrefix(observe.OwnDir, "/") + " none bind,ro,create=dir 0 0",
 	}
 }
 
@@ -98,69 +94,26 @@ func hooked(conf liblxc.Conf) bool {
 // tidy has the hook take back what earlier starts left, where the configuration
 // itself does not: a container manager's duty when a device goes.
 func (c *Container) tidy(ctx context.Context, e emission) error {
-	if !c.hooks || hooked(e.conf) && len(e.conf.Hooks["pre-start"]) > 0 {
+	if !c.Hooked || hooked(e.conf) && len(e.conf.Hooks["pre-start"]) > 0 {
 		return nil
 	}
 	if hooked(e.conf) {
 		if err := c.writeHook(e); err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
-		return c.hook(ctx, "--stage", "prepare", "--root", c.rootInside())
+		return c.Hook(ctx, "--stage", "prepare", "--root", c.Root())
 	}
-	if err := c.hook(ctx, "--stage", "clean", "--root", c.rootInside()); err != nil {
+	if err := c.Hook(ctx, "--stage", "clean", "--root", c.Root()); err != nil {
 		return err
 	}
-	c.hooks = false
+	c.Hooked = false
 	return nil
-}
-
-func (c *Container) rootInside() string {
-	if c.readOnly {
-		return c.inside("ro")
-	}
-	return c.inside("rootfs")
-}
-
-// hook runs cdi-hook by hand.
-func (c *Container) hook(ctx context.Context, args ...string) error {
-	return c.world.Output(ctx, nil, c.world.Inside(world.HookPath), append(args, c.inside("hook/file.json"))...)
 }
 
 // writeHook writes the hook file. It only trusts one that root alone can change.
 func (c *Container) writeHook(e emission) error {
-	if e.hook.Version == 0 || !hooked(e.conf) && !c.hooks {
+	if e.hook.Version == 0 || !hooked(e.conf) && !c.Hooked {
 		return nil
 	}
-	data, err := e.hook.Marshal()
-	if err != nil {
-		return err
-	}
-	at := c.outside("hook/file.json")
-	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-		return err
-	}
-	c.hooks = true
-	return os.WriteFile(at, data, 0o600)
-}
-
-// makeNodes makes the nodes of the container's own, anew for each start: what an
-// earlier one did to them is gone.
-func (c *Container) makeNodes(list []plan.Node) error {
-	if err := os.RemoveAll(c.outside("nodes")); err != nil {
-		return err
-	}
-	return c.world.MakeNodes(list)
-}
-
-// rootView mounts a read-only view of the root, once, for an image that cannot
-// be changed.
-func (c *Container) rootView(ctx context.Context) error {
-	if !c.readOnly || c.bound {
-		return nil
-	}
-	if err := c.world.ReadOnlyView(ctx, c.dir+"/rootfs", c.dir+"/ro"); err != nil {
-		return err
-	}
-	c.bound = true
-	return nil
+	return c.WriteHook(e.hook, false)
 }

@@ -2,11 +2,8 @@ package lxc
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +11,7 @@ import (
 	"gpurig/core/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/foreground"
 	"gpurig/runner/target/liblxc"
 	"gpurig/runner/target/world"
 )
@@ -28,22 +26,17 @@ type Options struct {
 // An LXC is the target. It is safe for use by several goroutines; each of its
 // containers belongs to one at a time.
 type LXC struct {
-	images *image.Set
-	opts   Options
-
-	mu     sync.Mutex
-	worlds map[string]*shared // by cgroup version
-	cannot map[string]*target.CannotError
+	*foreground.Worlds
+	able func() (programs, *target.CannotError) // the programs, or why there can be no container
 }
 
 var _ target.Target = (*LXC)(nil)
 
 // New returns a target. Nothing is started before it is needed.
 func New(opts Options) *LXC {
-	if opts.Images == nil {
-		opts.Images = image.NewSet(nil)
-	}
-	return &LXC{images: opts.Images, opts: opts, worlds: map[string]*shared{}, cannot: map[string]*target.CannotError{}}
+	l := &LXC{able: sync.OnceValues(func() (programs, *target.CannotError) { return find(opts) })}
+	l.Worlds = foreground.NewWorlds(opts.Images, l.open)
+	return l
 }
 
 // Open returns a target, or a *target.CannotError where this machine can make no
@@ -73,12 +66,12 @@ type programs struct {
 // runtimeDir is where liblxc keeps its locks.
 const runtimeDir = "/run/lxc"
 
-// able returns the programs, or why there can be no container.
-func (l *LXC) able() (programs, *target.CannotError) {
+// find looks for the programs.
+func find(o Options) (programs, *target.CannotError) {
 	const hint = "install LXC: apt-get install lxc"
 	var p programs
 	var cerr *target.CannotError
-	p.Programs, cerr = world.Find("lxc", l.opts.Probe, l.opts.Hook,
+	p.Programs, cerr = world.Find("lxc", o.Probe, o.Hook,
 		world.Tool{Name: "lxc-start", Hint: hint, Path: &p.start}, world.Tool{Name: "lxc-cgroup", Hint: hint, Path: &p.cgroup})
 	if cerr != nil {
 		return p, cerr
@@ -115,119 +108,30 @@ func Installed() (v lxc.Version, ok bool) {
 	return v, err == nil
 }
 
-// Can is part of target.Target. It finds out by setting up what containers of
-// that cgroup version need; the answer is kept.
-func (l *LXC) Can(_ context.Context, c target.Config) error {
-	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
-		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
+// open sets up what containers of one cgroup version share.
+func (l *LXC) open(cgroup string) (*world.World, *target.CannotError) {
+	p, cannot := l.able()
+	if cannot == nil {
+		cannot = liblxc.Can("lxc", cgroup, p.version)
 	}
-	if _, err := l.images.Image(c.Image); err != nil {
-		return err
+	if cannot != nil {
+		return nil, cannot
 	}
-	_, err := l.world(c.Cgroup)
-	return err
-}
-
-// shared is what containers of one cgroup version share.
-type shared struct {
-	*world.World
-	prog programs
-
-	mu         sync.Mutex
-	count      int
-	containers map[string]*Container
-}
-
-// world returns what containers of one cgroup version share.
-func (l *LXC) world(cgroup string) (*shared, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w := l.worlds[cgroup]; w != nil {
-		return w, nil
+	w, err := world.Open(cgroup, runtimeDir, p.Programs)
+	if err != nil {
+		return nil, &target.CannotError{Target: "lxc", Why: err.Error()}
 	}
-	if err := l.cannot[cgroup]; err != nil {
-		return nil, err
-	}
-	p, cerr := l.able()
-	if cerr == nil {
-		cerr = liblxc.Can("lxc", cgroup, p.version)
-	}
-	if cerr == nil {
-		w, err := world.Open(cgroup, runtimeDir, p.Programs)
-		if err == nil {
-			l.worlds[cgroup] = &shared{World: w, prog: p, containers: map[string]*Container{}}
-			return l.worlds[cgroup], nil
-		}
-		cerr = &target.CannotError{Target: "lxc", Why: err.Error()}
-	}
-	l.cannot[cgroup] = cerr
-	return nil, cerr
-}
-
-// create makes a container's directory and its root.
-func (w *shared) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
-	w.mu.Lock()
-	w.count++
-	name := fmt.Sprintf("c%d", w.count)
-	w.mu.Unlock()
-	ctr := &Container{world: w, config: c, dir: w.Prefix() + "/" + name, name: name, readOnly: img.ReadOnly}
-	if err := os.MkdirAll(w.Outside(ctr.dir), 0o755); err != nil {
-		return nil, err
-	}
-	if err := w.WriteRoot(ctx, img, c.IDMap, ctr.dir+"/rootfs"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(w.Outside(ctr.dir)))
-	}
-	w.mu.Lock()
-	w.containers[name] = ctr
-	w.mu.Unlock()
-	return ctr, nil
-}
-
-// close removes every container and ends the namespace.
-func (w *shared) close(ctx context.Context) error {
-	w.mu.Lock()
-	var left []*Container
-	for _, c := range w.containers {
-		left = append(left, c)
-	}
-	w.mu.Unlock()
-	var errs []error
-	for _, c := range left {
-		errs = append(errs, c.Remove(ctx))
-	}
-	return errors.Join(append(errs, w.Close())...)
+	return w, nil
 }
 
 // Create is part of target.Target.
 func (l *LXC) Create(ctx context.Context, c target.Config) (target.Container, error) {
-	if err := l.Can(ctx, c); err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	w, err := l.world(c.Cgroup)
+	base, err := l.Worlds.Create(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("create: %w", err)
+		return nil, err
 	}
-	img, err := l.images.Image(c.Image)
-	if err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	ctr, err := w.create(ctx, c, img)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
-	}
+	prog, _ := l.able() // there is a container
+	ctr := &Container{Container: base, prog: prog}
+	base.Program = ctr
 	return ctr, nil
-}
-
-// Close is part of target.Target. It ends every container that is left.
-func (l *LXC) Close(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var errs []error
-	for _, cgroup := range []string{"v1", "v2"} {
-		if w := l.worlds[cgroup]; w != nil {
-			errs = append(errs, w.close(ctx))
-			delete(l.worlds, cgroup)
-		}
-	}
-	return errors.Join(errs...)
 }

@@ -20,13 +20,6 @@ import (
 // stopSeconds is how long a container may take to stop.
 const stopSeconds = 20
 
-// Errors of calls that do not fit the container's state: the caller's mistake.
-var (
-	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
-	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
-	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
-)
-
 // A Container is an instance of the daemon.
 type Container struct {
 	server   *server
@@ -53,11 +46,8 @@ func (c *Container) outside(p string) string { return c.server.Outside(c.dir + "
 // Start is part of target.Container. An error that is not target.ErrBroken is
 // the answer of the daemon, of liblxc or of the hook.
 func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error {
-	switch {
-	case c.removed:
-		return errRemoved
-	case c.line != nil:
-		return errRunning
+	if err := target.Startable(c.line != nil, c.removed); err != nil {
+		return err
 	}
 	if err := c.start(ctx, h, p); err != nil {
 		return fmt.Errorf("start %s: %w", c.config.Name, err)
@@ -159,7 +149,7 @@ func firstProblem(log string) (why string, ours bool) {
 // Observe is part of target.Container.
 func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
 	if c.line == nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	r.Manager = string(c.server.api.Server().Flavour)
 	o, err := c.line.Look(r)
@@ -187,7 +177,7 @@ func (c *Container) Stop(ctx context.Context) error {
 // its own post-stop hook has run: those of raw.lxc come later.
 func (c *Container) stop(ctx context.Context) (monitor, error) {
 	if c.line == nil {
-		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	line := c.line
 	c.line = nil
@@ -207,7 +197,7 @@ func (c *Container) stop(ctx context.Context) (monitor, error) {
 // container's devices stays.
 func (c *Container) Crash(context.Context) error {
 	if c.line == nil {
-		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("crash %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	line := c.line
 	c.line = nil
@@ -224,7 +214,7 @@ func (c *Container) Crash(context.Context) error {
 // Exec runs a program in the container to its end.
 func (c *Container) Exec(ctx context.Context, command ...string) error {
 	if c.line == nil {
-		return fmt.Errorf("exec in %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("exec in %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	return c.server.api.Exec(ctx, c.name, command...)
 }

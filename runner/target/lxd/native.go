@@ -236,11 +236,8 @@ func (c *nativeContainer) Ask(devices map[string]map[string]string) { c.devices 
 
 // Start is part of target.Container. There is no plan to carry out.
 func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
-	switch {
-	case c.removed:
-		return errRemoved
-	case c.Running():
-		return errRunning
+	if err := target.Startable(c.Running(), c.removed); err != nil {
+		return err
 	}
 	if h.Enter == nil {
 		return c.target.unable("the host is not one that programs can be run on")
@@ -309,7 +306,7 @@ func (c *nativeContainer) Unplug(ctx context.Context, h target.Host, p plan.Plan
 
 func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan, how func(*Container, context.Context, target.Host, plan.Plan) error) error {
 	if !c.Running() {
-		return errNotRunning
+		return target.ErrNotRunning
 	}
 	if h.Sum != c.key.host {
 		return c.target.unable("the host has changed since the container was started, and the daemon's machine stays as it is")
@@ -323,7 +320,7 @@ func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan
 // Observe is part of target.Container.
 func (c *nativeContainer) Observe(ctx context.Context, r observe.Request) (observe.Observation, error) {
 	if !c.Running() {
-		return observe.Observation{}, errNotRunning
+		return observe.Observation{}, target.ErrNotRunning
 	}
 	return c.now.Observe(ctx, r)
 }
@@ -331,7 +328,7 @@ func (c *nativeContainer) Observe(ctx context.Context, r observe.Request) (obser
 // Stop is part of target.Container.
 func (c *nativeContainer) Stop(ctx context.Context) error {
 	if !c.Running() {
-		return errNotRunning
+		return target.ErrNotRunning
 	}
 	return c.now.Stop(ctx)
 }
@@ -339,7 +336,7 @@ func (c *nativeContainer) Stop(ctx context.Context) error {
 // Crash is part of target.Container.
 func (c *nativeContainer) Crash(ctx context.Context) error {
 	if !c.Running() {
-		return errNotRunning
+		return target.ErrNotRunning
 	}
 	return c.now.Crash(ctx)
 }

@@ -31,7 +31,7 @@ func (c *Container) Unplug(ctx context.Context, h target.Host, p plan.Plan) erro
 
 func (c *Container) change(ctx context.Context, verb string, h target.Host, p plan.Plan) error {
 	if c.line == nil {
-		return fmt.Errorf("%s %s: %w", verb, c.config.Name, errNotRunning)
+		return fmt.Errorf("%s %s: %w", verb, c.config.Name, target.ErrNotRunning)
 	}
 	e, err := c.emit(ctx, h, p)
 	if err == nil {

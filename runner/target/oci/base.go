@@ -20,8 +20,8 @@ var capabilities = []string{
 func (c *Container) base() *rspec.Spec {
 	s := &rspec.Spec{
 		Version:  "1.0.2",
-		Hostname: c.config.Name,
-		Root:     &rspec.Root{Path: c.root()},
+		Hostname: c.Config.Name,
+		Root:     &rspec.Root{Path: c.Root()},
 		Process: &rspec.Process{
 			Cwd:  "/",
 			Args: []string{observe.OwnDir + "/probe", "init", observe.OwnDir},
@@ -35,19 +35,19 @@ func (c *Container) base() *rspec.Spec {
 			{Destination: "/dev", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "strictatime", "mode=755", "size=65536k"}},
 			{Destination: "/dev/pts", Type: "devpts", Source: "devpts", Options: []string{"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"}},
 			{Destination: "/sys", Type: "sysfs", Source: "sysfs", Options: []string{"nosuid", "noexec", "nodev", "ro"}},
-			{Destination: observe.OwnDir, Type: "bind", Source: c.inside("own"), Options: []string{"bind", "ro"}},
+			{Destination: observe.OwnDir, Type: "bind", Source: c.Inside("own"), Options: []string{"bind", "ro"}},
 		},
 		Linux: &rspec.Linux{
-			CgroupsPath: "/" + c.world.Prefix() + "/" + c.name,
+			CgroupsPath: "/" + c.World.Prefix() + "/" + c.Name,
 			Resources:   &rspec.LinuxResources{Devices: []rspec.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
 		},
 	}
 	for _, n := range []rspec.LinuxNamespaceType{rspec.MountNamespace, rspec.PIDNamespace, rspec.IPCNamespace, rspec.UTSNamespace, rspec.NetworkNamespace} {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, rspec.LinuxNamespace{Type: n})
 	}
-	if len(c.config.IDMap) > 0 {
+	if len(c.Config.IDMap) > 0 {
 		s.Linux.Namespaces = append(s.Linux.Namespaces, rspec.LinuxNamespace{Type: rspec.UserNamespace})
-		for _, m := range c.config.IDMap {
+		for _, m := range c.Config.IDMap {
 			id := rspec.LinuxIDMapping{ContainerID: m.Container, HostID: m.Host, Size: m.Count}
 			s.Linux.UIDMappings = append(s.Linux.UIDMappings, id)
 			s.Linux.GIDMappings = append(s.Linux.GIDMappings, id)

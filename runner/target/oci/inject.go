@@ -40,15 +40,15 @@ const vendorHook = "bin/vendor-hook"
 // the Specs. An error that is not target.ErrBroken is the answer of the library,
 // the runtime or a hook.
 func (c *Container) Inject(ctx context.Context, h target.Host, in Injection) error {
-	return c.begin(func() error {
-		prefix, err := c.world.Host(ctx, h, Named(in.Specs))
+	return c.Begin(func() error {
+		prefix, err := c.World.Host(ctx, h, Named(in.Specs))
 		if err == nil && in.VendorHook != "" {
 			err = c.install(in.VendorHook)
 		}
 		if err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
-		dir := c.outside("cdi")
+		dir := c.Outside("cdi")
 		if err := c.writeSpecs(dir, h.Root, prefix, in); err != nil {
 			return errors.Join(target.ErrBroken, err)
 		}
@@ -134,7 +134,7 @@ func (c *Container) install(program string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(c.world.Outside(vendorHook), data, 0o755)
+	return os.WriteFile(c.World.Outside(vendorHook), data, 0o755)
 }
 
 // writeSpecs writes copies of the Specs whose host paths are those of the world.
@@ -149,7 +149,7 @@ func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Inj
 		return err
 	}
 	for i, s := range in.Specs {
-		moved, err := Moved(s, root, prefix, c.world.Inside(vendorHook))
+		moved, err := Moved(s, root, prefix, c.World.Inside(vendorHook))
 		if err != nil {
 			return err
 		}

@@ -13,19 +13,15 @@
 package oci
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/runner/image"
 	"gpurig/runner/target"
+	"gpurig/runner/target/foreground"
 	"gpurig/runner/target/world"
 )
 
@@ -40,12 +36,9 @@ type Options struct {
 // An OCI is the target. It is safe for use by several goroutines; each of its
 // containers belongs to one at a time.
 type OCI struct {
-	images *image.Set
-	opts   Options
-
-	mu     sync.Mutex
-	worlds map[string]*shared // by cgroup version
-	cannot map[string]*target.CannotError
+	*foreground.Worlds
+	runtime string                                 // "runc" or "crun"
+	able    func() (programs, *target.CannotError) // the programs, or why there can be no container
 }
 
 var _ target.Target = (*OCI)(nil)
@@ -55,9 +48,6 @@ var Runtimes = []string{"runc", "crun"}
 
 // New returns a target. Nothing is started before it is needed.
 func New(opts Options) *OCI {
-	if opts.Images == nil {
-		opts.Images = image.NewSet(nil)
-	}
 	if opts.Runtime == "" {
 		opts.Runtime = Runtimes[0]
 		for _, r := range Runtimes {
@@ -67,7 +57,9 @@ func New(opts Options) *OCI {
 			}
 		}
 	}
-	return &OCI{images: opts.Images, opts: opts, worlds: map[string]*shared{}, cannot: map[string]*target.CannotError{}}
+	t := &OCI{runtime: opts.Runtime, able: sync.OnceValues(func() (programs, *target.CannotError) { return find(opts) })}
+	t.Worlds = foreground.NewWorlds(opts.Images, t.open)
+	return t
 }
 
 // Open returns a target, or a *target.CannotError where this machine can make no
@@ -84,7 +76,7 @@ func Open(opts Options) (*OCI, error) {
 func (t *OCI) Name() string { return "oci" }
 
 // Family is part of target.Kin.
-func (t *OCI) Family() string { return "oci-" + t.opts.Runtime }
+func (t *OCI) Family() string { return "oci-" + t.runtime }
 
 // programs are what is run, by absolute path.
 type programs struct {
@@ -92,24 +84,13 @@ type programs struct {
 	runtime string
 }
 
-func (t *OCI) able() (programs, *target.CannotError) {
+// find looks for the programs.
+func find(o Options) (programs, *target.CannotError) {
 	var p programs
-	var cerr *target.CannotError
-	p.Programs, cerr = world.Find("oci", t.opts.Probe, t.opts.Hook,
-		world.Tool{Name: t.opts.Runtime, Hint: "install an OCI runtime: apt-get install runc crun", Path: &p.runtime})
-	return p, cerr
-}
-
-// Can is part of target.Target.
-func (t *OCI) Can(_ context.Context, c target.Config) error {
-	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
-		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
-	}
-	if _, err := t.images.Image(c.Image); err != nil {
-		return err
-	}
-	_, err := t.shared(c.Cgroup)
-	return err
+	var cannot *target.CannotError
+	p.Programs, cannot = world.Find("oci", o.Probe, o.Hook,
+		world.Tool{Name: o.Runtime, Hint: "install an OCI runtime: apt-get install runc crun", Path: &p.runtime})
+	return p, cannot
 }
 
 // mayLoadRules says what keeps crun from loading device rules for cgroup v2: it
@@ -127,107 +108,32 @@ func mayLoadRules() string {
 	return ""
 }
 
-// shared is what containers of one cgroup version share.
-type shared struct {
-	*world.World
-	prog programs
-
-	mu         sync.Mutex
-	count      int
-	containers map[string]*Container
-}
-
-func (t *OCI) shared(cgroup string) (*shared, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if w := t.worlds[cgroup]; w != nil {
-		return w, nil
+// open sets up what containers of one cgroup version share.
+func (t *OCI) open(cgroup string) (*world.World, *target.CannotError) {
+	p, cannot := t.able()
+	if cannot != nil {
+		return nil, cannot
 	}
-	if err := t.cannot[cgroup]; err != nil {
-		return nil, err
-	}
-	p, cerr := t.able()
-	if cerr == nil && t.opts.Runtime == "crun" && cgroup == "v2" {
+	if t.runtime == "crun" && cgroup == "v2" {
 		if why := mayLoadRules(); why != "" {
-			cerr = &target.CannotError{Target: "oci", Why: why, Hint: "install runc, or use cgroup v1"}
+			return nil, &target.CannotError{Target: "oci", Why: why, Hint: "install runc, or use cgroup v1"}
 		}
 	}
-	if cerr == nil {
-		w, err := world.Open(cgroup, "", p.Programs)
-		if err == nil {
-			t.worlds[cgroup] = &shared{World: w, prog: p, containers: map[string]*Container{}}
-			return t.worlds[cgroup], nil
-		}
-		cerr = &target.CannotError{Target: "oci", Why: err.Error()}
+	w, err := world.Open(cgroup, "", p.Programs)
+	if err != nil {
+		return nil, &target.CannotError{Target: "oci", Why: err.Error()}
 	}
-	t.cannot[cgroup] = cerr
-	return nil, cerr
+	return w, nil
 }
 
 // Create is part of target.Target.
 func (t *OCI) Create(ctx context.Context, c target.Config) (target.Container, error) {
-	if err := t.Can(ctx, c); err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	w, err := t.shared(c.Cgroup)
+	base, err := t.Worlds.Create(ctx, c)
 	if err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	img, err := t.images.Image(c.Image)
-	if err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	ctr, err := w.create(ctx, c, img)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", cmp.Or(c.Name, "a container"), errors.Join(target.ErrBroken, err))
-	}
-	ctr.runtime = t.opts.Runtime
-	return ctr, nil
-}
-
-// create makes a container's directory and its root.
-func (w *shared) create(ctx context.Context, c target.Config, img *image.Image) (*Container, error) {
-	w.mu.Lock()
-	w.count++
-	name := fmt.Sprintf("c%d", w.count)
-	w.mu.Unlock()
-	ctr := &Container{world: w, config: c, dir: w.Prefix() + "/" + name, name: name, readOnly: img.ReadOnly}
-	if err := os.MkdirAll(w.Outside(ctr.dir), 0o755); err != nil {
 		return nil, err
 	}
-	if err := w.WriteRoot(ctx, img, c.IDMap, ctr.dir+"/rootfs"); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(w.Outside(ctr.dir)))
-	}
-	w.mu.Lock()
-	w.containers[name] = ctr
-	w.mu.Unlock()
+	prog, _ := t.able() // there is a container
+	ctr := &Container{Container: base, runtime: t.runtime, program: prog.runtime}
+	base.Program = ctr
 	return ctr, nil
-}
-
-// Close is part of target.Target. It ends every container that is left.
-func (t *OCI) Close(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var errs []error
-	for _, cgroup := range []string{"v1", "v2"} {
-		if w := t.worlds[cgroup]; w != nil {
-			errs = append(errs, w.close(ctx))
-			delete(t.worlds, cgroup)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (w *shared) close(ctx context.Context) error {
-	w.mu.Lock()
-	var left []*Container
-	for _, c := range w.containers {
-		left = append(left, c)
-	}
-	w.mu.Unlock()
-	var errs []error
-	for _, c := range left {
-		errs = append(errs, c.Remove(ctx))
-	}
-	return errors.Join(append(errs, w.Close())...)
 }

@@ -15,13 +15,6 @@ import (
 	"gpurig/runner/target/liblxc"
 )
 
-// Errors of calls that do not fit the container's state: the caller's mistake.
-var (
-	errRunning    = fmt.Errorf("the container is running: %w", target.ErrBroken)
-	errNotRunning = fmt.Errorf("the container is not running: %w", target.ErrBroken)
-	errRemoved    = fmt.Errorf("the container was removed: %w", target.ErrBroken)
-)
-
 // A Container is a simulated container.
 type Container struct {
 	sim      *Sim
@@ -43,11 +36,8 @@ var _ target.Container = (*Container)(nil)
 // Start is part of target.Container. An error that is not target.ErrBroken is
 // the answer that liblxc or the hook would give.
 func (c *Container) Start(_ context.Context, h target.Host, p plan.Plan) error {
-	switch {
-	case c.root == nil:
-		return errRemoved
-	case c.running != nil:
-		return errRunning
+	if err := target.Startable(c.running != nil, c.root == nil); err != nil {
+		return err
 	}
 	e, err := c.emit(p)
 	if err != nil {
@@ -157,7 +147,7 @@ func (c *Container) groups() []uint32 {
 // Observe is part of target.Container.
 func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {
 	if c.running == nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errNotRunning)
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	if c.sim.docker {
 		r.Manager = observe.Docker
@@ -168,7 +158,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 // Stop is part of target.Container.
 func (c *Container) Stop(context.Context) error {
 	if c.running == nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("stop %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	c.running = nil
 	return c.postStop()
@@ -186,7 +176,7 @@ func (c *Container) postStop() error {
 // what was made in the root stays.
 func (c *Container) Crash(context.Context) error {
 	if c.running == nil {
-		return fmt.Errorf("crash %s: %w", c.config.Name, errNotRunning)
+		return fmt.Errorf("crash %s: %w", c.config.Name, target.ErrNotRunning)
 	}
 	c.running = nil
 	return nil

@@ -29,7 +29,7 @@ func (c *Container) Unplug(_ context.Context, h target.Host, p plan.Plan) error 
 // what is new, so that a mount point can change hands.
 func (c *Container) change(verb string, h target.Host, p plan.Plan) error {
 	if c.running == nil {
-		return fmt.Errorf("%s %s: %w", verb, c.config.Name, errNotRunning)
+		return fmt.Errorf("%s %s: %w", verb, c.config.Name, target.ErrNotRunning)
 	}
 	if c.sim.oci != "" {
 		return c.sim.errNoPlug()
