@@ -30,7 +30,21 @@ func Dir(t testing.TB, fake *tree.Tree) string {
 			t.Skipf("this user cannot make the tree: %v", m)
 		}
 	}
+	closeAll(t, fake, dir)
 	return dir
+}
+
+// closeAll gives directories the modes of fake that disk opens to an ordinary user.
+func closeAll(t testing.TB, fake *tree.Tree, dir string) {
+	err := fake.Walk(func(p string, e *tree.Entry) error {
+		if !e.Mode.IsDir() || e.Mode.Perm()&0o200 != 0 {
+			return nil
+		}
+		return os.Chmod(filepath.Join(dir, p), e.Mode.Perm())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // openAll lets an ordinary user remove directories that forbid it.

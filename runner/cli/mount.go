@@ -83,6 +83,7 @@ func mountHost(ctx context.Context, s Streams, h fakeHost, dir string, command [
 
 // offer mounts l on dir until ctx ends or somebody takes the mount away.
 func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string) error {
+	defer serveMachine(s, h.name, l)() // whoever sees the files can break the machine
 	m, err := fusefs.Mount(ctx, l.Tree(), dir, fusefs.Options{Lock: l.Locker(), Write: l.Write, OneOwner: !knowsOthers()})
 	switch {
 	case ctx.Err() != nil && err != nil:
@@ -95,7 +96,6 @@ func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string)
 		}
 		return broken(err)
 	}
-	defer serveMachine(s, h.name, l)()
 	if _, err = fmt.Fprintf(s.Out, "%s is mounted on %s\n", h.name, printable(dir)); err == nil {
 		select {
 		case <-ctx.Done():

@@ -33,6 +33,9 @@ func lxdTargets(t *testing.T) (translated *lxd.LXD, native *lxd.Native) {
 	t.Helper()
 	requireMachine(t)
 	requireProgram(t, "lxd", "lxd")
+	if os.Geteuid() != 0 {
+		missing(t, "a daemon of LXD needs root")
+	}
 	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)

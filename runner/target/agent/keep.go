@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 
@@ -39,6 +40,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 // Keep sets up the mount namespace that it was started in, says so on out, and
 // holds it until in ends: the parent is gone then, however it went (F29).
 func Keep(s Setup, in io.Reader, out io.Writer) error {
+	outlive()
 	if err := private(); err != nil {
 		return err
 	}
@@ -62,6 +64,10 @@ func Keep(s Setup, in io.Reader, out io.Writer) error {
 	_, err := io.Copy(io.Discard, in)
 	return err
 }
+
+// outlive leaves it to the parent when to end: a Ctrl-C reaches us too, while the
+// parent still has containers to take back.
+func outlive() { signal.Ignore(unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP) }
 
 // private proves that no mount of this namespace is shared before the first one
 // is made (A41).

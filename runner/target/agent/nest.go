@@ -23,6 +23,7 @@ func Nest(subids string, in io.Reader, out io.Writer) error {
 	if os.Getpid() != 1 {
 		return errors.New("not the first process of a process namespace: nothing is mounted")
 	}
+	outlive()
 	child := make(chan os.Signal, 1)
 	signal.Notify(child, unix.SIGCHLD)
 	go func() {
