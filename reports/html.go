@@ -194,7 +194,7 @@ func (p *page) results(r Report) {
 }
 
 func caseOf(res Result, row pageRow, open bool) pageCase {
-	c := pageCase{pageRow: row, ID: oneLine(res.ID()), Title: oneLine(res.Title), Reason: clean(res.Reason), Open: open}
+	c := pageCase{pageRow: row, ID: oneLine(res.ID()), Title: oneLine(res.Title), Reason: clean(res.Reason), Evidence: clean(strings.Join(res.Evidence, "\n")), Open: open}
 	for _, f := range res.Findings {
 		where := slices.DeleteFunc([]string{f.Station, f.Container, f.Step}, func(s string) bool { return s == "" })
 		c.Findings = append(c.Findings, pageFinding{Where: oneLine(strings.Join(where, ", ")), What: clean(f.What), Want: clean(f.Want), Got: clean(f.Got)})

@@ -122,7 +122,7 @@ func junitOf(r Result) junitCase {
 		}
 		c.Failure = &junitText{Message: clean(first.Line()), Type: first.Station, Text: clean(findingsText(r))}
 	case Broken:
-		c.Error = &junitText{Message: clean(r.Reason), Type: "broken"}
+		c.Error = &junitText{Message: clean(r.Reason), Type: "broken", Text: clean(strings.Join(r.Evidence, "\n"))}
 	case Differ: // no failure of the product: a passed case that says so
 		c.Out = clean(differTitle + "\n" + findingsText(r))
 	case Skip:

@@ -43,7 +43,7 @@ func Markdown(r Report) []byte {
 		fmt.Fprintf(&b, "\nNote: %s.\n", cell(n))
 	}
 	list(&b, "Failed: the product is wrong", pick(r, Fail), findingLines)
-	list(&b, "Broken: could not be judged", pick(r, Broken), func(res Result) string { return "  - " + cell(res.Reason) })
+	list(&b, "Broken: could not be judged", pick(r, Broken), brokenLines)
 	list(&b, differTitle, pick(r, Differ), findingLines)
 	for _, res := range r.Results {
 		for _, n := range res.Notes {
@@ -56,6 +56,14 @@ func Markdown(r Report) []byte {
 
 // differTitle heads what is a finding about a manager, and no failure.
 const differTitle = "Differ: the manager's own implementation does it another way"
+
+func brokenLines(res Result) string {
+	lines := []string{"  - " + cell(res.Reason)}
+	for _, l := range res.Evidence {
+		lines = append(lines, "    - "+cell(l))
+	}
+	return strings.Join(lines, "\n")
+}
 
 func findingLines(res Result) string {
 	var lines []string

@@ -53,11 +53,11 @@ type (
 	}
 	pageCase struct {
 		pageRow
-		ID, Title, Reason string
-		Open              bool
-		Findings          []pageFinding
-		Next              []string
-		Stations          []pageStation
+		ID, Title, Reason, Evidence string
+		Open                        bool
+		Findings                    []pageFinding
+		Next                        []string
+		Stations                    []pageStation
 	}
 	pageFinding struct{ Where, What, Want, Got string }
 	pageStation struct{ Name, Digest string }

@@ -62,8 +62,9 @@ type Result struct {
 	Target     string            `json:"target"`            // "sim", "lxc", …
 	Labels     []string          `json:"labels,omitempty"`
 	Verdict    Verdict           `json:"verdict"`
-	Reason     string            `json:"reason,omitempty"` // why it is skip or broken
-	Notes      []string          `json:"notes,omitempty"`  // steps that do not apply to the target, and why
+	Reason     string            `json:"reason,omitempty"`   // why it is skip or broken
+	Evidence   []string          `json:"evidence,omitempty"` // lines that tell more of why it is broken: the end of a daemon's log
+	Notes      []string          `json:"notes,omitempty"`    // steps that do not apply to the target, and why
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`

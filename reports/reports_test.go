@@ -30,7 +30,7 @@ func sample() reports.Report {
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "sim", Verdict: reports.Fail, DurationMS: 3,
 				Across:   []reports.Agreement{{With: "lxc", Entries: 40, Agree: 39}},
 				Findings: []reports.Finding{{Station: "inside", Container: "c1", What: "/dev/\x1b[2Jx</script>\u202e|`", Want: "allowed", Got: "denied", Next: "look at the cgroup rule"}}},
-			{Scenario: "dgpu/lost", Title: "Lost.", Host: "t4-server", Target: "lxc", Verdict: reports.Broken, Reason: "lxc-start died\nwith \xff"},
+			{Scenario: "dgpu/lost", Title: "Lost.", Host: "t4-server", Target: "lxc", Verdict: reports.Broken, Reason: "lxc-start died\nwith \xff", Evidence: []string{"its log", "<b>its end</b> | \x1b[31m"}},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "lxc", Verdict: reports.Skip, Reason: "needs root"},
 		},
 	}

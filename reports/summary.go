@@ -23,6 +23,9 @@ func Summary(r Report, took time.Duration) string {
 	}
 	for _, res := range pick(r, Broken) {
 		fmt.Fprintf(&b, "\nBROKEN %s, host %s\n  %s\n", res.Key(), res.Host, oneLine(res.Reason))
+		for _, l := range res.Evidence {
+			fmt.Fprintf(&b, "    %s\n", oneLine(l))
+		}
 	}
 	byReason := map[string]int{}
 	for _, res := range pick(r, Skip) {

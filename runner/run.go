@@ -205,6 +205,9 @@ func settle(r *reports.Result, err error, differing reports.Verdict) {
 		r.Verdict, r.Reason, r.Findings = reports.Skip, needs.Error(), nil
 	case err != nil:
 		r.Verdict, r.Reason = reports.Broken, strings.ReplaceAll(err.Error(), "\n", "; ")
+		if ended, ok := errors.AsType[*target.EndedError](err); ok {
+			r.Evidence = ended.Log
+		}
 	case len(r.Findings) > 0:
 		r.Verdict = differing
 	default:

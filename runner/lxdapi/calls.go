@@ -173,12 +173,12 @@ func (c *Client) Log(ctx context.Context, name, file string) (string, error) {
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return "", lost(ctx, op, err)
+		return "", c.lost(ctx, op, err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return "", lost(ctx, op, err)
+		return "", c.lost(ctx, op, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return "", &Error{Op: op, Status: resp.StatusCode, Text: strings.TrimSpace(string(data))}

@@ -69,6 +69,7 @@ type Client struct {
 	socket string
 	server Server
 	words  words
+	why    func() error
 }
 
 // A Server is what a daemon says of itself.
@@ -134,6 +135,10 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 // Server returns what the daemon said of itself when it was dialled.
 func (c *Client) Server() Server { return c.server }
 
+// Explain has why say, of a request that got no answer, what became of the daemon;
+// nil: nothing is known. It must be called before the client is used by others.
+func (c *Client) Explain(why func() error) { c.why = why }
+
 // Close gives up idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
@@ -157,12 +162,12 @@ func (c *Client) send(ctx context.Context, op, method, path string, header map[s
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return reply{}, lost(ctx, op, err)
+		return reply{}, c.lost(ctx, op, err)
 	}
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
-		return reply{}, lost(ctx, op, err)
+		return reply{}, c.lost(ctx, op, err)
 	}
 	r, err := parseReply(data)
 	if err != nil {
@@ -175,9 +180,14 @@ func (c *Client) send(ctx context.Context, op, method, path string, header map[s
 }
 
 // lost says that no answer came, or that nobody wants it any more.
-func lost(ctx context.Context, op string, err error) error {
+func (c *Client) lost(ctx context.Context, op string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
+	if c.why != nil {
+		if why := c.why(); why != nil {
+			return fmt.Errorf("%s: %w: %w", op, ErrConnection, why)
+		}
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err

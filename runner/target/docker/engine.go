@@ -50,9 +50,7 @@ type engine struct {
 	program string
 	path    string // of programs that the daemon starts
 	nest    *world.Nest
-	run     *exec.Cmd // the daemon; nil: not started
-	ended   chan struct{}
-	said    *bytes.Buffer
+	life    *world.Service // of the daemon; nil: never started
 	tc      *tc.DockerProvider
 	version string // "20.10.24+dfsg1"
 
@@ -128,18 +126,13 @@ func (e *engine) start(ctx context.Context) error {
 	if e.kind.mapped {
 		args = append(args, "--userns-remap", remapped)
 	}
-	e.run, e.ended, e.said = e.nest.Command(context.Background(), e.program, args...), make(chan struct{}), &bytes.Buffer{}
-	e.run.Env = append(e.run.Env, "PATH="+e.path)
-	e.run.Stdout, e.run.Stderr = e.said, e.said
-	e.run.WaitDelay = time.Second // shims may hold the pipe longer
-	if err := e.run.Start(); err != nil {
-		e.run = nil
-		return fmt.Errorf("start the engine: %w", err)
+	cmd := e.nest.Command(context.Background(), e.program, args...)
+	cmd.Env = append(cmd.Env, "PATH="+e.path)
+	life, err := e.Serve("the engine", cmd)
+	if err != nil {
+		return err
 	}
-	go func() {
-		_ = e.run.Wait() // how it ended is in what it said
-		close(e.ended)
-	}()
+	e.life = life
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	for {
@@ -152,8 +145,8 @@ func (e *engine) start(ctx context.Context) error {
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
-		case <-e.ended:
-			return fmt.Errorf("the engine ended: %s", e.lastWords())
+		case <-life.Ended():
+			return fmt.Errorf("the engine ended: %s", life.LastWords())
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-limit.C:
@@ -194,12 +187,6 @@ func ask(ctx context.Context, socket string) (string, error) {
 	return v.Version, err
 }
 
-// lastWords is the last that the engine said. It is read after it has ended.
-func (e *engine) lastWords() string {
-	lines := strings.Split(strings.TrimSpace(e.said.String()), "\n")
-	return lines[len(lines)-1]
-}
-
 func (e *engine) close() error {
 	var errs []error
 	if e.tc != nil {
@@ -207,8 +194,8 @@ func (e *engine) close() error {
 	}
 	if e.nest != nil {
 		errs = append(errs, e.nest.Close())
-		if e.run != nil {
-			<-e.ended
+		if e.life != nil {
+			<-e.life.Ended()
 		}
 	}
 	return errors.Join(append(errs, e.World.Close())...)

@@ -55,7 +55,7 @@ func (e *engine) Kill() error {
 		err = unix.Kill(pid, unix.SIGKILL)
 	}
 	if err == nil {
-		<-e.ended
+		<-e.life.Ended()
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func Reboot(ctx context.Context, d *Docker, c target.Container) error {
 	if err := e.nest.Close(); err != nil {
 		return err
 	}
-	<-e.ended
+	<-e.life.Ended()
 	own.line.Close()
 	own.line = nil
 	for _, gone := range []string{execDir, socketName, engineDir + "/pid"} {

@@ -1,7 +1,6 @@
 package lxd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ import (
 const (
 	runtimeDir = "/run/lxc"
 	stateDir   = "lxd"
-	logFile    = "lxd.log"
+	logFile    = "lxd.log" // of its own
 	socketName = stateDir + "/unix.socket"
 )
 
@@ -41,9 +40,7 @@ type daemon struct {
 	program string
 	unshare string // of util-linux
 	nest    *world.Nest
-	run     *exec.Cmd // the daemon; nil: not running
-	ended   chan struct{}
-	said    *bytes.Buffer // standard output and error of the daemon
+	life    *world.Service // nil: never started
 }
 
 // newDaemon sets up the namespaces, and starts no daemon yet.
@@ -75,21 +72,17 @@ func (d *daemon) command(ctx context.Context, program string, args ...string) *e
 
 // start starts the daemon and waits until it answers.
 func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
-	d.run, d.ended, d.said = d.command(context.Background(), d.program, "--logfile", d.world.Inside(logFile)), make(chan struct{}), &bytes.Buffer{}
-	d.run.Stdout, d.run.Stderr = d.said, d.said
-	d.run.WaitDelay = time.Second // containers may hold the pipe longer
-	if err := d.run.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", d.flavour, err)
+	life, err := d.world.Serve(string(d.flavour), d.command(context.Background(), d.program, "--logfile", d.world.Inside(logFile)), logFile)
+	if err != nil {
+		return nil, err
 	}
-	go func() {
-		_ = d.run.Wait() // how it ended is in what it said
-		close(d.ended)
-	}()
+	d.life = life
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	for {
 		api, err := lxdapi.Dial(ctx, d.world.Outside(socketName))
 		if err == nil {
+			api.Explain(life.Why)
 			return api, d.ready(ctx, api)
 		}
 		if !errors.Is(err, lxdapi.ErrConnection) {
@@ -97,12 +90,12 @@ func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
-		case <-d.ended:
-			return nil, fmt.Errorf("%s ended: %s", d.flavour, d.lastWords())
+		case <-life.Ended():
+			return nil, fmt.Errorf("%s ended: %s", d.flavour, life.LastWords())
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-limit.C:
-			return nil, fmt.Errorf("%s does not answer after %s: %s (%w)", d.flavour, startTime, d.lastWords(), target.ErrBroken)
+			return nil, fmt.Errorf("%s does not answer after %s: %s (%w)", d.flavour, startTime, life.LastWords(), target.ErrBroken)
 		}
 	}
 }
@@ -118,16 +111,6 @@ func (d *daemon) ready(ctx context.Context, api *lxdapi.Client) error {
 	return nil
 }
 
-// lastWords is the last that the daemon said.
-func (d *daemon) lastWords() string {
-	text := strings.TrimSpace(d.said.String())
-	if log, err := os.ReadFile(d.world.Outside(logFile)); err == nil && text == "" {
-		text = strings.TrimSpace(string(log))
-	}
-	lines := strings.Split(text, "\n")
-	return lines[len(lines)-1]
-}
-
 // stop ends the daemon with a signal; containers stay. SIGTERM is a restart in
 // good order, SIGKILL is the daemon's death.
 func (d *daemon) stop(sig unix.Signal) error {
@@ -139,7 +122,7 @@ func (d *daemon) stop(sig unix.Signal) error {
 		return err
 	}
 	select {
-	case <-d.ended:
+	case <-d.life.Ended():
 		return nil
 	case <-time.After(startTime):
 		return fmt.Errorf("%s still runs %s after signal %d", d.flavour, startTime, sig)
@@ -152,8 +135,8 @@ func (d *daemon) close() error {
 		return nil
 	}
 	err := d.nest.Close()
-	if d.ended != nil {
-		<-d.ended
+	if d.life != nil {
+		<-d.life.Ended()
 	}
 	return err
 }

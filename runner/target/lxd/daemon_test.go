@@ -77,18 +77,35 @@ func daemonRestarts(t *testing.T, f lxdapi.Flavour) {
 	}
 }
 
-// A daemon that dies is no fault of the product.
+// A daemon that dies is no fault of the product: what it was doing is broken, with how
+// it ended, and who comes next gets another.
 func TestDaemonDiesInTheMiddle(t *testing.T) { each(t, daemonDies) }
 
 func daemonDies(t *testing.T, f lxdapi.Flavour) {
+	before := leftovers(t)
 	l, ctx := requireLXD(t, f, "v1").l, context.Background()
 	c, h := begin(t, l)
+	_, first, err := lxd.API(ctx, l, "v1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := lxd.Kill(ctx, l, "v1"); err != nil {
 		t.Fatal(err)
 	}
-	err := c.Plug(ctx, h, targettest.Plan(targettest.Version, true))
-	if !errors.Is(err, target.ErrBroken) || !errors.Is(err, lxdapi.ErrConnection) {
-		t.Errorf("Plug() without a daemon = %v; want ErrBroken with the cause", err)
+	err = c.Plug(ctx, h, targettest.Plan(targettest.Version, true))
+	ended, ok := errors.AsType[*target.EndedError](err)
+	if !errors.Is(err, target.ErrBroken) || !errors.Is(err, lxdapi.ErrConnection) || !ok || ended.How != "signal: killed" || len(ended.Log) == 0 {
+		t.Errorf("Plug() without a daemon = %v (%+v); want ErrBroken, how it ended, and its log", err, ended)
+	}
+	again, _ := begin(t, l)
+	look(t, again)
+	if err := errors.Join(c.Remove(ctx), again.Remove(ctx)); err != nil {
+		t.Errorf("Remove() = %v", err)
+	}
+	for _, left := range leftovers(t) {
+		if strings.Contains(left, first) {
+			t.Errorf("left of the daemon that died, with its last container removed: %s; before: %q", left, before)
+		}
 	}
 }
 

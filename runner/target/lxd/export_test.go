@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -96,8 +97,16 @@ func Freeze(ctx context.Context, l *LXD, cgroup string) error {
 	if err := unix.Kill(daemon, unix.SIGSTOP); err != nil {
 		return err
 	}
-	// nsenter stops with its child.
-	defer s.daemon.run.Process.Signal(unix.SIGCONT)
+	// nsenter, its parent, stops with it.
+	nsenter, err := waitFor(ctx, func() string { return parentOf(daemon) })
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if n, err := strconv.Atoi(nsenter); err == nil {
+			_ = unix.Kill(n, unix.SIGCONT)
+		}
+	}()
 	defer unix.Kill(daemon, unix.SIGCONT)
 	_, err = waitFor(ctx, func() string {
 		if _, err := os.Stat(hook); err == nil {
@@ -106,6 +115,17 @@ func Freeze(ctx context.Context, l *LXD, cgroup string) error {
 		return hook
 	})
 	return err
+}
+
+// parentOf is the process id of a process's parent.
+func parentOf(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(text)) {
+		if of, ok := strings.CutPrefix(line, "PPid:"); ok {
+			return strings.TrimSpace(of)
+		}
+	}
+	return ""
 }
 
 // hookOf is the /proc folder of a hook of the daemon that runs for a container at its

@@ -43,9 +43,6 @@ func faultsAreBroken(t *testing.T, f lxdapi.Flavour) {
 		{"storage pool gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
 			return errors.Join(api.Delete(ctx, prefix+"-c1"), api.DeleteImage(ctx, prefix+"-glibc"), api.DeletePool(ctx, prefix))
 		}, "not found", "image not provided"},
-		{"daemon gone", func(t *testing.T, l *lxd.LXD, api *lxdapi.Client, prefix string) error {
-			return lxd.Kill(ctx, l, "v1")
-		}, "no answer from the daemon", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			want := c.want

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"gpurig/core/plan"
 	"gpurig/runner/image"
@@ -34,6 +35,7 @@ type Native struct {
 
 	mu      sync.Mutex
 	servers map[nativeKey]*nativeServer
+	dead    []*nativeServer // ended by themselves, until their last container is removed
 	clock   int             // counts uses
 	seen    map[string]bool // versions of the daemons
 	server  lxdapi.Server   // what the last of them says it is; zero: none ran yet
@@ -43,9 +45,16 @@ type nativeKey struct{ host, cgroup, alone string }
 
 // A nativeServer is the daemon on one machine.
 type nativeServer struct {
+	key  nativeKey
 	open func() (*server, error) // once
+	runs atomic.Pointer[server]  // when it was opened
 	used int                     // by containers
 	last int                     // when
+}
+
+func (s *nativeServer) over() bool {
+	srv := s.runs.Load()
+	return srv != nil && srv.dead()
 }
 
 var (
@@ -119,13 +128,25 @@ func (n *Native) Create(ctx context.Context, c target.Config) (target.Container,
 	return &nativeContainer{target: n, config: c, image: img}, nil
 }
 
-// take returns the daemon on a host, for one container more.
-func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nativeKey, *server, error) {
+// take returns the daemon on a host, for one container more. One that ended by itself
+// takes none.
+func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (*nativeServer, *server, error) {
 	key := nativeKey{h.Sum, c.Cgroup, c.Alone}
 	n.mu.Lock()
 	s := n.servers[key]
+	if s != nil && s.over() {
+		delete(n.servers, key)
+		if s.used > 0 {
+			n.dead = append(n.dead, s)
+		} else if err := s.close(); err != nil {
+			n.mu.Unlock()
+			return nil, nil, errors.Join(target.ErrBroken, err)
+		}
+		s = nil
+	}
 	if s == nil {
-		s = &nativeServer{open: sync.OnceValues(func() (*server, error) {
+		s = &nativeServer{key: key}
+		s.open = sync.OnceValues(func() (*server, error) {
 			p, cerr := n.able()
 			if cerr != nil {
 				return nil, cerr
@@ -135,8 +156,9 @@ func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nati
 			if err != nil && !errors.Is(err, target.ErrBroken) {
 				err = n.unable("%s on the fake machine: %v", n.opts.Flavour, err)
 			}
+			s.runs.Store(srv)
 			return srv, err
-		})}
+		})
 		n.servers[key] = s
 	}
 	n.clock++
@@ -144,13 +166,13 @@ func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (nati
 	n.mu.Unlock()
 	srv, err := s.open()
 	if err != nil {
-		return key, nil, errors.Join(err, n.release(key))
+		return nil, nil, errors.Join(err, n.release(s))
 	}
 	n.mu.Lock()
 	n.server = srv.api.Server()
 	n.seen[n.server.Version] = true
 	n.mu.Unlock()
-	return key, srv, nil
+	return s, srv, nil
 }
 
 // said is what the daemons say that they are.
@@ -175,10 +197,14 @@ func (n *Native) Daemons() int {
 }
 
 // release gives a daemon back. Of those that nobody uses, those used last are kept.
-func (n *Native) release(key nativeKey) error {
+func (n *Native) release(of *nativeServer) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.servers[key].used--
+	of.used--
+	if at := slices.Index(n.dead, of); at >= 0 && of.used == 0 {
+		n.dead = slices.Delete(n.dead, at, at+1)
+		return of.close()
+	}
 	var idle []nativeKey
 	for k, s := range n.servers {
 		if s.used == 0 {
@@ -189,7 +215,7 @@ func (n *Native) release(key nativeKey) error {
 	var errs []error
 	keep := 0
 	for _, k := range idle {
-		if keep < idleDaemons && k.alone == "" { // nobody else asks for one that serves a name alone
+		if keep < idleDaemons && k.alone == "" && !n.servers[k].over() { // nobody else asks for one that serves a name alone
 			keep++
 			continue
 		}
@@ -216,6 +242,10 @@ func (n *Native) Close(context.Context) error {
 		errs = append(errs, s.close())
 		delete(n.servers, k)
 	}
+	for _, s := range n.dead {
+		errs = append(errs, s.close())
+	}
+	n.dead = nil
 	return errors.Join(errs...)
 }
 
@@ -226,8 +256,8 @@ type nativeContainer struct {
 	config  target.Config
 	image   *image.Image
 	devices map[string]map[string]string
-	key     nativeKey
-	now     *Container // nil: before the first start
+	home    *nativeServer // of now
+	now     *Container    // nil: before the first start
 	removed bool
 }
 
@@ -259,19 +289,19 @@ func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan)
 // moveTo makes the container one of the daemon on h.
 func (c *nativeContainer) moveTo(ctx context.Context, h target.Host) error {
 	key := nativeKey{h.Sum, c.config.Cgroup, c.config.Alone}
-	if c.now != nil && key == c.key {
+	if c.now != nil && key == c.home.key {
 		return nil
 	}
-	key, s, err := c.target.take(ctx, h, c.config)
+	home, s, err := c.target.take(ctx, h, c.config)
 	if err != nil {
 		return err
 	}
 	next, err := s.create(ctx, c.config, c.image)
 	if err != nil {
-		return fmt.Errorf("create %s: %w", c.config.Name, errors.Join(target.ErrBroken, err, c.target.release(key)))
+		return fmt.Errorf("create %s: %w", c.config.Name, errors.Join(target.ErrBroken, err, c.target.release(home)))
 	}
-	before, was := c.now, c.key
-	c.now, c.key = next, key
+	before, was := c.now, c.home
+	c.now, c.home = next, home
 	if before == nil {
 		return nil
 	}
@@ -308,7 +338,7 @@ func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan
 	if !c.Running() {
 		return target.ErrNotRunning
 	}
-	if h.Sum != c.key.host {
+	if h.Sum != c.home.key.host {
 		return c.target.unable("the host has changed since the container was started, and the daemon's machine stays as it is")
 	}
 	if err := c.give(); err != nil {
@@ -359,5 +389,5 @@ func (c *nativeContainer) Remove(ctx context.Context) error {
 		return nil
 	}
 	c.removed = true
-	return errors.Join(c.now.Remove(ctx), c.target.release(c.key))
+	return errors.Join(c.now.Remove(ctx), c.target.release(c.home))
 }

@@ -35,8 +35,8 @@ type server struct {
 	nsenter string
 
 	cgroup string // version
-	alone  string // Config.Alone of its containers, and how many there are
-	has    int
+	alone  string // Config.Alone of its containers
+	has    int    // containers
 
 	mu     sync.Mutex
 	count  int
@@ -160,8 +160,23 @@ func (s *server) diskFull() bool {
 // rootDir is where a container's root is, below the scratch directory.
 func rootDir(name string) string { return filepath.Join(poolDir, "containers", name, "rootfs") }
 
-// removed takes a container away, running or not.
+// dead reports whether a daemon of our own has ended by itself. Its containers go with
+// its namespaces.
+func (s *server) dead() bool {
+	if s.daemon == nil || s.daemon.life.Over() {
+		return s.daemon != nil
+	}
+	// Its socket refuses a moment before its end is heard of.
+	_, err := world.Listener(s.Outside(socketName))
+	return errors.Is(err, unix.ECONNREFUSED) && s.daemon.life.Why() != nil
+}
+
+// removed takes a container away, running or not. Where the daemon is dead, its
+// namespaces are about to go, with all that is in them.
 func (s *server) removed(ctx context.Context, name string) error {
+	if s.dead() {
+		return nil
+	}
 	state, err := s.api.State(ctx, name)
 	if err != nil {
 		if lxdapi.IsNotFound(err) {

@@ -51,6 +51,7 @@ type LXD struct {
 	servers map[string]*server // by cgroup version
 	cannot  map[string]error
 	alone   []*server // of our own, that serve Config.Alone, or wait to
+	dead    []*server // whose daemon ended by itself, until their last container is removed
 }
 
 var (
@@ -151,13 +152,29 @@ func (l *LXD) unable(hint, why string, args ...any) *target.CannotError {
 	return &target.CannotError{Target: l.Name(), Why: fmt.Sprintf(why, args...), Hint: hint}
 }
 
-// server returns the daemon for containers of one cgroup version. A daemon that
-// was started and then lost is no matter of Can: what was under way is broken.
+// server returns the daemon for containers of one cgroup version. One of our own that
+// ended by itself serves nobody any more: what was under way is broken, and who comes
+// next gets another.
 func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.servers[cgroup]; s != nil {
+	return l.serverLocked(ctx, cgroup)
+}
+
+func (l *LXD) serverLocked(ctx context.Context, cgroup string) (*server, error) {
+	s := l.servers[cgroup]
+	if s != nil && !s.dead() {
 		return s, nil
+	}
+	var died error
+	if s != nil {
+		died = errors.Join(target.ErrBroken, s.daemon.life.Why())
+		delete(l.servers, cgroup)
+		if s.has > 0 {
+			l.dead = append(l.dead, s)
+		} else if err := s.close(); err != nil {
+			return nil, errors.Join(target.ErrBroken, err)
+		}
 	}
 	if err := l.cannot[cgroup]; err != nil {
 		return nil, err
@@ -168,6 +185,9 @@ func (l *LXD) server(ctx context.Context, cgroup string) (*server, error) {
 		return nil, cerr
 	}
 	s, err := l.open(ctx, cgroup, p)
+	if err != nil && died != nil { // this machine can: it did
+		err = errors.Join(died, err)
+	}
 	if err == nil {
 		l.servers[cgroup] = s
 		return s, nil
@@ -210,12 +230,16 @@ func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, er
 // serve returns the daemon for a container: that of all, or one that it has for itself
 // and the others of its name.
 func (l *LXD) serve(ctx context.Context, c target.Config) (*server, error) {
-	s, err := l.server(ctx, c.Cgroup)
-	if err != nil || c.Alone == "" || s.daemon == nil {
-		return s, err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	s, err := l.serverLocked(ctx, c.Cgroup)
+	if err != nil {
+		return nil, err
+	}
+	if c.Alone == "" || s.daemon == nil {
+		s.has++
+		return s, nil
+	}
 	for _, name := range []string{c.Alone, ""} {
 		for _, s := range l.alone {
 			if s.alone == name && s.cgroup == c.Cgroup {
@@ -237,21 +261,23 @@ func (l *LXD) serve(ctx context.Context, c target.Config) (*server, error) {
 }
 
 // release says that a container is gone. A daemon that served it alone serves others
-// then, if it still does.
+// then, if it still does. One that is dead is taken away.
 func (l *LXD) release(ctx context.Context, s *server) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.alone == "" {
-		return nil
-	}
 	if s.has--; s.has > 0 {
 		return nil
 	}
+	alone := s.alone != ""
 	s.alone = ""
-	if !s.lost(ctx) {
+	if !s.dead() && (!alone || !s.lost(ctx)) {
 		return nil
 	}
-	l.alone = slices.DeleteFunc(l.alone, func(x *server) bool { return x == s })
+	is := func(x *server) bool { return x == s }
+	l.alone, l.dead = slices.DeleteFunc(l.alone, is), slices.DeleteFunc(l.dead, is)
+	if l.servers[s.cgroup] == s {
+		delete(l.servers, s.cgroup)
+	}
 	return s.close()
 }
 
@@ -267,9 +293,9 @@ func (l *LXD) Close(ctx context.Context) error {
 			delete(l.servers, cgroup)
 		}
 	}
-	for _, s := range l.alone {
+	for _, s := range slices.Concat(l.alone, l.dead) {
 		errs = append(errs, s.close())
 	}
-	l.alone = nil
+	l.alone, l.dead = nil, nil
 	return errors.Join(errs...)
 }
