@@ -128,8 +128,9 @@ func (b *builder) dev() {
 	for _, n := range b.m.Nodes {
 		b.do(b.t.Mknod(n))
 	}
+	nvidia := b.m.Driver == nil || linksNodes(b.m.Driver.Version)
 	for _, n := range b.m.Nodes {
-		if !b.linked(n) {
+		if !nvidia && strings.HasPrefix(n.Path, "/dev/nvidia") {
 			continue
 		}
 		kind := "char"
@@ -150,24 +151,20 @@ func (b *builder) dev() {
 	}
 }
 
-// linked reports whether a node has its link below /dev/char or /dev/block. udev
-// makes those of the devices that sysfs knows. NVIDIA's nodes have none there, and
-// nvidia-modprobe makes their links since 535.43.02, in older branches since what
+// linksNodes reports whether the nodes of an NVIDIA driver have their links below
+// /dev/char. udev makes those of the devices that sysfs knows, which NVIDIA's are
+// not, and nvidia-modprobe makes theirs since 535.43.02, in older branches since what
 // is listed here: runc with the systemd driver of cgroups finds no rule without.
 //
 // Reference: symlink_char_dev in https://github.com/NVIDIA/nvidia-modprobe/blob/main/modprobe-utils/nvidia-modprobe-utils.c,
 // by release, and https://github.com/NVIDIA/nvidia-container-toolkit/issues/48
-func (b *builder) linked(n device.Node) bool {
-	if b.m.Driver == nil || !strings.HasPrefix(n.Path, "/dev/nvidia") {
-		return true
-	}
-	v := b.m.Driver.Version
+func linksNodes(version string) bool {
 	for branch, release := range map[int]int{470: 182, 515: 105, 525: 105} {
-		if atLeast(v, branch, release) && !atLeast(v, branch+1, 0) {
+		if atLeast(version, branch, release) && !atLeast(version, branch+1, 0) {
 			return true
 		}
 	}
-	return atLeast(v, 535, 43)
+	return atLeast(version, 535, 43)
 }
 
 var standardNodes = []device.Node{

@@ -226,6 +226,9 @@ func (d *discovery) drm(device string) (card, render int, err error) {
 // numbered reads the N of "cardN": digits alone, as the kernel prints them.
 func numbered(name, prefix string) (int, bool) {
 	rest, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
 	n, err := strconv.Atoi(rest)
-	return n, ok && err == nil && n >= 0 && strconv.Itoa(n) == rest
+	return n, err == nil && n >= 0 && strconv.Itoa(n) == rest
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path"
@@ -376,7 +375,7 @@ func (s *server) rewrite(name string, data []byte) error {
 		return wrapPath("create", tmp, err)
 	}
 	f := os.NewFile(uintptr(fd), tmp)
-	_, err = io.Copy(f, strings.NewReader(string(data)))
+	_, err = f.Write(data)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}

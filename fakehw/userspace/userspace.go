@@ -62,7 +62,8 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 	if opts.Warn == nil {
 		opts.Warn = io.Discard
 	}
-	if h.Model().Userspace == nil {
+	m := h.Model()
+	if m.Userspace == nil {
 		return nil
 	}
 	files, err := replacements(ctx, h, opts)
@@ -72,7 +73,7 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 	case err != nil:
 		return err
 	}
-	if driver := h.Model().Driver; driver != nil && driver.VGPU != "" { // the package of the vGPU manager has it
+	if m.Driver != nil && m.Driver.VGPU != "" { // the package of the vGPU manager has it
 		files = with(files, map[string][]byte{smi.SRIOVManagePath: smi.SRIOVManage()})
 	}
 	d := live.NewDriver(h)
