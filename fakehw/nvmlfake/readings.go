@@ -31,7 +31,7 @@ func Readings(g host.GPU) []Reading {
 	if !ok {
 		return nil
 	}
-	var out []Reading
+	out := make([]Reading, 0, 64) // about
 	add := func(call string, values ...int) {
 		for i, v := range values {
 			out = append(out, Reading{Call: call, Arg: i, Value: uint64(v)})

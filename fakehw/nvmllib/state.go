@@ -44,7 +44,7 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
 				w.gpu(i, d)
 				for _, x := range nvmlfake.Readings(g) {
-					w.WriteString("reading " + x.Call + " " + strconv.Itoa(x.Arg) + " " + strconv.FormatUint(x.Value, 10) + "\n")
+					w.reading(x)
 				}
 				w.mig(g, d)
 				if i == 0 { // the others are about as long
@@ -116,6 +116,14 @@ func (w *state) line(format string, args ...any) {
 	w.WriteByte('\n')
 }
 
+// reading is line("reading %s %d %d"): a GPU has half a hundred of them.
+func (w *state) reading(x nvmlfake.Reading) {
+	b := append(w.AvailableBuffer(), "reading "...)
+	b = strconv.AppendInt(append(append(b, x.Call...), ' '), int64(x.Arg), 10)
+	b = strconv.AppendUint(append(b, ' '), x.Value, 10)
+	w.Write(append(b, '\n'))
+}
+
 // fact writes a line unless its value is not supported.
 func fact[T any](w *state, key string, get func() (T, nvml.Return)) {
 	v, r := get()
@@ -123,7 +131,9 @@ func fact[T any](w *state, key string, get func() (T, nvml.Return)) {
 		return
 	}
 	if text, ok := any(v).(string); ok { // most are, and formatting takes its time
-		w.WriteString(key + " " + text + "\n")
+		for _, s := range []string{key, " ", text, "\n"} {
+			w.WriteString(s)
+		}
 		return
 	}
 	w.line("%s %v", key, v)
