@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func WriteAt(ctx context.Context, t *tree.Tree, dirfd int, opts Options) ([]Miss
 	if err := w.children(ctx, dirfd, "/", root); err != nil {
 		return nil, fmt.Errorf("write tree: %w", err)
 	}
-	if err := w.finish(dirfd, ".", "/", root); err != nil {
+	if err := w.finish(spot{dirfd, ".", "/"}, root); err != nil {
 		return nil, fmt.Errorf("write tree: %w", err)
 	}
 	slices.SortStableFunc(w.missing, func(a, b Missing) int { return cmp.Compare(a.Path, b.Path) })
@@ -98,6 +99,20 @@ type writer struct {
 
 // crowd is how many entries make a directory worth a goroutine.
 const crowd = 256
+
+// A spot is where something is made.
+type spot struct {
+	dirfd int
+	name  string
+	dir   string // the path of dirfd in the tree
+}
+
+// path is made where it is asked for: of thousands of files, for the few that fail.
+func (s spot) path() string { return path.Join(s.dir, s.name) }
+
+func (s spot) failed(op string, err error) error {
+	return &fs.PathError{Op: op, Path: s.path(), Err: err}
+}
 
 // miss notes what could not be made.
 func (w *writer) miss(m Missing) {
@@ -138,17 +153,17 @@ func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.E
 	defer beside.Wait()
 	failed := make(chan error, len(dir.Children))
 	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
-		p, e := strings.TrimSuffix(at, "/")+"/"+name, dir.Children[name]
+		to, e := spot{dirfd, name, at}, dir.Children[name]
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)
 		}
 		if len(e.Children) >= crowd {
 			beside.Go(func() {
-				if err := w.entry(ctx, dirfd, name, p, e); err != nil {
+				if err := w.entry(ctx, to, e); err != nil {
 					failed <- err
 				}
 			})
-		} else if err := w.entry(ctx, dirfd, name, p, e); err != nil {
+		} else if err := w.entry(ctx, to, e); err != nil {
 			return err
 		}
 	}
@@ -161,38 +176,38 @@ func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.E
 	}
 }
 
-func (w *writer) entry(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
+func (w *writer) entry(ctx context.Context, to spot, e *tree.Entry) error {
 	switch {
 	case e.Mode.IsDir():
-		return w.dir(ctx, dirfd, name, p, e)
+		return w.dir(ctx, to, e)
 	case e.Mode.IsRegular():
-		return w.file(dirfd, name, p, e)
+		return w.file(to, e)
 	case e.IsLink():
-		if err := unix.Symlinkat(e.Target, dirfd, name); err != nil {
-			return &fs.PathError{Op: "symlink", Path: p, Err: err}
+		if err := unix.Symlinkat(e.Target, to.dirfd, to.name); err != nil {
+			return to.failed("symlink", err)
 		}
-		return w.owner(dirfd, name, p, e)
+		return w.owner(to, e)
 	}
-	return w.node(dirfd, name, p, e)
+	return w.node(to, e)
 }
 
-func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Entry) error {
+func (w *writer) dir(ctx context.Context, to spot, e *tree.Entry) error {
 	mode, done := uint32(0o700), w.granted(e) && e.Mode.Perm()&0o700 == 0o700
 	if done {
 		mode = uint32(e.Mode.Perm())
 	}
-	if err := unix.Mkdirat(dirfd, name, mode); err != nil {
-		return &fs.PathError{Op: "mkdir", Path: p, Err: err}
+	if err := unix.Mkdirat(to.dirfd, to.name, mode); err != nil {
+		return to.failed("mkdir", err)
 	}
-	if len(e.Children) > 0 && !slices.Contains(w.opts.Leave, p) {
+	if p := to.path(); len(e.Children) > 0 && !slices.Contains(w.opts.Leave, p) {
 		if !w.known || w.grant&0o700 != 0o700 { // an umask that shuts us out
-			if err := unix.Fchmodat(dirfd, name, 0o700, 0); err != nil {
-				return &fs.PathError{Op: "chmod", Path: p, Err: err}
+			if err := unix.Fchmodat(to.dirfd, to.name, 0o700, 0); err != nil {
+				return to.failed("chmod", err)
 			}
 		}
-		fd, err := unix.Openat(dirfd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		fd, err := unix.Openat(to.dirfd, to.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return &fs.PathError{Op: "open", Path: p, Err: err}
+			return to.failed("open", err)
 		}
 		err = w.children(ctx, fd, p, e)
 		unix.Close(fd)
@@ -201,16 +216,16 @@ func (w *writer) dir(ctx context.Context, dirfd int, name, p string, e *tree.Ent
 		}
 	}
 	if done {
-		return w.owner(dirfd, name, p, e)
+		return w.owner(to, e)
 	}
 	// Last, since the mode may forbid even us to make something below.
-	return w.finish(dirfd, name, p, e)
+	return w.finish(to, e)
 }
 
-func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
-	fd, err := unix.Openat(dirfd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(e.Mode.Perm()))
+func (w *writer) file(to spot, e *tree.Entry) error {
+	fd, err := unix.Openat(to.dirfd, to.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(e.Mode.Perm()))
 	if err != nil {
-		return &fs.PathError{Op: "create", Path: p, Err: err}
+		return to.failed("create", err)
 	}
 	defer unix.Close(fd)
 	for data := e.Data; len(data) > 0; {
@@ -219,30 +234,30 @@ func (w *writer) file(dirfd int, name, p string, e *tree.Entry) error {
 			continue
 		}
 		if err != nil {
-			return &fs.PathError{Op: "write", Path: p, Err: err}
+			return to.failed("write", err)
 		}
 		data = data[n:]
 	}
-	if err := w.owner(dirfd, name, p, e); err != nil {
+	if err := w.owner(to, e); err != nil {
 		return err
 	}
 	if w.granted(e) {
 		return nil
 	}
 	if err := unix.Fchmod(fd, uint32(e.Mode.Perm())); err != nil {
-		return &fs.PathError{Op: "chmod", Path: p, Err: err}
+		return to.failed("chmod", err)
 	}
 	return nil
 }
 
 // node makes a device node, socket or named pipe.
-func (w *writer) node(dirfd int, name, p string, e *tree.Entry) error {
+func (w *writer) node(to spot, e *tree.Entry) error {
 	var kind uint32
 	dev := 0
 	switch {
 	case e.IsDevice():
 		if !w.opts.Mknod {
-			w.miss(Missing{p, Device(e), ErrNotAsked})
+			w.miss(Missing{to.path(), Device(e), ErrNotAsked})
 			return nil
 		}
 		kind = unix.S_IFBLK
@@ -255,20 +270,20 @@ func (w *writer) node(dirfd int, name, p string, e *tree.Entry) error {
 	case e.Mode&fs.ModeNamedPipe != 0:
 		kind = unix.S_IFIFO
 	default:
-		return &fs.PathError{Op: "create", Path: p, Err: fmt.Errorf("file type %v: %w", e.Mode.Type(), errors.ErrUnsupported)}
+		return to.failed("create", fmt.Errorf("file type %v: %w", e.Mode.Type(), errors.ErrUnsupported))
 	}
 	// A node that is another's is nobody's until it has its owner.
 	mode, done := uint32(0o600), w.granted(e) && e.UID == w.uid && e.GID == w.gid
 	if done {
 		mode = uint32(e.Mode.Perm())
 	}
-	if err := unix.Mknodat(dirfd, name, kind|mode, dev); err != nil {
-		return &fs.PathError{Op: "mknod", Path: p, Err: err}
+	if err := unix.Mknodat(to.dirfd, to.name, kind|mode, dev); err != nil {
+		return to.failed("mknod", err)
 	}
 	if done {
 		return nil
 	}
-	return w.finish(dirfd, name, p, e)
+	return w.finish(to, e)
 }
 
 // Device says what a device node is, "char 195:0".
@@ -280,33 +295,33 @@ func Device(e *tree.Entry) string {
 }
 
 // finish sets owner and mode of what is no link.
-func (w *writer) finish(dirfd int, name, p string, e *tree.Entry) error {
-	if err := w.owner(dirfd, name, p, e); err != nil {
+func (w *writer) finish(to spot, e *tree.Entry) error {
+	if err := w.owner(to, e); err != nil {
 		return err
 	}
 	mode := uint32(e.Mode.Perm())
 	if e.Mode.IsDir() && os.Geteuid() != 0 {
 		mode |= 0o200
 	}
-	if err := unix.Fchmodat(dirfd, name, mode, 0); err != nil {
-		return &fs.PathError{Op: "chmod", Path: p, Err: err}
+	if err := unix.Fchmodat(to.dirfd, to.name, mode, 0); err != nil {
+		return to.failed("chmod", err)
 	}
 	return nil
 }
 
 // owner changes the owner where it is another's. A refusal is not an error: it
 // is in the result.
-func (w *writer) owner(dirfd int, name, p string, e *tree.Entry) error {
+func (w *writer) owner(to spot, e *tree.Entry) error {
 	if w.known && e.UID == w.uid && e.GID == w.gid {
 		return nil
 	}
-	err := unix.Fchownat(dirfd, name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fchownat(to.dirfd, to.name, int(e.UID), int(e.GID), unix.AT_SYMLINK_NOFOLLOW)
 	switch err {
 	case nil:
 	case unix.EPERM, unix.EINVAL: // EINVAL: no such id in our user namespace
-		w.miss(Missing{p, fmt.Sprintf("owner %d:%d", e.UID, e.GID), err})
+		w.miss(Missing{to.path(), fmt.Sprintf("owner %d:%d", e.UID, e.GID), err})
 	default:
-		return &fs.PathError{Op: "chown", Path: p, Err: err}
+		return to.failed("chown", err)
 	}
 	return nil
 }
