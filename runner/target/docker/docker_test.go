@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"gpurig/runner/image"
-	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/docker"
 	"gpurig/runner/target/sim"
@@ -48,14 +47,9 @@ func requireDocker(t testing.TB, c target.Config) rig {
 	return rig{d, images}
 }
 
-// cannot skips a test that this machine cannot run, or fails it where the machine
-// was to be able to.
 func cannot(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("GPURIG_REQUIRE_DOCKER") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
+	targettest.Cannot(t, "GPURIG_REQUIRE_DOCKER", format, args...)
 }
 
 // The simulation of Docker is right only if it agrees with Docker: every story,
@@ -66,39 +60,5 @@ func TestStoriesAreAsSimulated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stories, err := targettest.Stories()
-	if err != nil || len(stories) == 0 {
-		t.Fatalf("%d stories, %v", len(stories), err)
-	}
-	for _, story := range stories {
-		t.Run(story.Name, func(t *testing.T) {
-			t.Parallel() // one engine serves all of a kind
-			ctx := context.Background()
-			want, err := targettest.Tell(ctx, s, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := targettest.Tell(ctx, r.d, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, want, got)
-		})
-	}
-}
-
-func compare(t *testing.T, want, got []targettest.Seen) {
-	t.Helper()
-	for i := range want {
-		if (want[i].Err == "") != (got[i].Err == "") {
-			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
-			continue
-		}
-		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
-			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
-		}
-		if got[i].Err != "" {
-			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
-		}
-	}
+	targettest.Agree(t, s, r.d, func(t *testing.T, _ *targettest.Story) { t.Parallel() }) // one engine serves all of a kind
 }

@@ -1,7 +1,6 @@
 package docker_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -241,11 +239,9 @@ func leftovers(t *testing.T) []string {
 // The victim is this test binary again: it starts a container and waits to be
 // killed. Engine and container end with it, and the next run sweeps.
 func TestF29HarnessKilled(t *testing.T) {
-	const victim = "GPURIG_TEST_VICTIM"
-	if os.Getenv(victim) != "" {
+	if targettest.Victim() != "" {
 		begin(t, create(t, requireDocker(t, config).d), targettest.Version)
-		fmt.Println("started")
-		select {}
+		targettest.AwaitDeath()
 	}
 	if err := requireDocker(t, config).d.Close(context.Background()); err != nil {
 		t.Fatal(err)
@@ -259,37 +255,19 @@ func TestF29HarnessKilled(t *testing.T) {
 			return slices.Contains(before, p) || strings.HasPrefix(filepath.Base(p), "gpurig-") && !own
 		})
 	}
-	dir, err := targettest.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-	cmd.Env = append(os.Environ(), victim+"=1", targettest.ProgramsEnv+"="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
-		t.Fatalf("the victim says %q, %v", line, err)
-	}
-	if len(ours(cmd.Process.Pid)) == 0 {
+	victim := targettest.StartVictim(t, "engine")
+	if len(ours(victim.Process.Pid)) == 0 {
 		t.Errorf("with an engine running nothing of ours is seen: %q", leftovers(t))
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed, as asked
+	targettest.Kill(t, victim)
 	for range 200 {
 		if err := requireDocker(t, config).d.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if len(ours(cmd.Process.Pid)) == 0 {
+		if len(ours(victim.Process.Pid)) == 0 {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("left by a killed run: %q; before: %q", ours(cmd.Process.Pid), before)
+	t.Errorf("left by a killed run: %q; before: %q", ours(victim.Process.Pid), before)
 }

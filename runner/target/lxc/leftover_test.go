@@ -1,11 +1,8 @@
 package lxc_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -115,11 +112,9 @@ func start(t testing.TB, l *lxc.LXC, cgroup string) target.Container {
 // The victim is this test binary again: it starts a container and waits to be
 // killed.
 func TestF29HarnessKilled(t *testing.T) {
-	const victim = "GPURIG_TEST_VICTIM"
-	if cgroup := os.Getenv(victim); cgroup != "" {
+	if cgroup := targettest.Victim(); cgroup != "" {
 		start(t, requireLXC(t, cgroup).l, cgroup)
-		fmt.Println("started")
-		select {}
+		targettest.AwaitDeath()
 	}
 	for _, cgroup := range []string{"v1", "v2"} {
 		t.Run(cgroup, func(t *testing.T) {
@@ -128,26 +123,11 @@ func TestF29HarnessKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := leftovers(t)
-			cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-			cmd.Env = append(os.Environ(), victim+"="+cgroup, targettest.ProgramsEnv+"="+programsDir(t))
-			out, err := cmd.StdoutPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			line, err := bufio.NewReader(out).ReadString('\n')
-			if line != "started\n" {
-				t.Fatalf("the victim says %q, %v", line, err)
-			}
+			victim := targettest.StartVictim(t, cgroup)
 			if during := leftovers(t); len(during) <= len(before) {
 				t.Errorf("with a container running nothing of ours is seen: %q", during)
 			}
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait() // killed, as asked
+			targettest.Kill(t, victim)
 			waitFor(t, "processes and mounts to go", func() bool {
 				return !slices.ContainsFunc(leftovers(t), func(s string) bool { return !strings.HasPrefix(s, "/sys/fs/cgroup/") && !slices.Contains(before, s) })
 			})

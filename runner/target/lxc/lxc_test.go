@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"gpurig/runner/image"
-	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
 	"gpurig/runner/target/lxc"
@@ -72,14 +71,9 @@ func anyCgroup() string {
 	return "v1"
 }
 
-// cannot skips a test that this machine cannot run, or fails it where the machine
-// was to be able to.
 func cannot(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("GPURIG_REQUIRE_LXC") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
+	targettest.Cannot(t, "GPURIG_REQUIRE_LXC", format, args...)
 }
 
 // The simulation is right only if it agrees with liblxc: every story, told by
@@ -92,46 +86,14 @@ func TestStoriesAreAsSimulated(t *testing.T) {
 	}
 	v, _ := lxc.Installed()
 	s.As(v)
-	stories, err := targettest.Stories()
-	if err != nil || len(stories) == 0 {
-		t.Fatalf("%d stories, %v", len(stories), err)
-	}
-	for _, story := range stories {
-		t.Run(story.Name, func(t *testing.T) {
-			ctx := context.Background()
-			if !strings.Contains(story.Name, story.Config.Cgroup) { // it is not about that
-				story.Config.Cgroup = anyCgroup()
-			}
-			if none := liblxc.Can("lxc", story.Config.Cgroup, v); none != nil {
-				t.Skip(none)
-			}
-			want, err := targettest.Tell(ctx, s, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := targettest.Tell(ctx, r.l, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, want, got)
-		})
-	}
-}
-
-func compare(t *testing.T, want, got []targettest.Seen) {
-	t.Helper()
-	for i := range want {
-		if (want[i].Err == "") != (got[i].Err == "") {
-			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
-			continue
+	targettest.Agree(t, s, r.l, func(t *testing.T, story *targettest.Story) {
+		if !strings.Contains(story.Name, story.Config.Cgroup) { // it is not about that
+			story.Config.Cgroup = anyCgroup()
 		}
-		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
-			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
+		if none := liblxc.Can("lxc", story.Config.Cgroup, v); none != nil {
+			t.Skip(none)
 		}
-		if got[i].Err != "" {
-			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
-		}
-	}
+	})
 }
 
 // liblxc names an abstract socket after folder and name of a container: those

@@ -1,12 +1,10 @@
 package lxd_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -132,11 +130,9 @@ func leftovers(t *testing.T) []string {
 // The victim is this test binary again: it starts a container and waits to be
 // killed. Daemon and container end with it, and the next run sweeps.
 func TestF29HarnessKilled(t *testing.T) {
-	const victim = "GPURIG_TEST_VICTIM"
-	if os.Getenv(victim) != "" {
+	if targettest.Victim() != "" {
 		begin(t, requireLXD(t, lxdapi.LXD, "v1").l)
-		fmt.Println("started")
-		select {}
+		targettest.AwaitDeath()
 	}
 	if err := requireLXD(t, lxdapi.LXD, "v1").l.Close(context.Background()); err != nil {
 		t.Fatal(err)
@@ -150,37 +146,19 @@ func TestF29HarnessKilled(t *testing.T) {
 			return slices.Contains(before, p) || cgroup && !strings.Contains(filepath.Base(p), fmt.Sprintf("gpurig-%d-", pid))
 		})
 	}
-	dir, err := targettest.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilled$")
-	cmd.Env = append(os.Environ(), victim+"=1", targettest.ProgramsEnv+"="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
-		t.Fatalf("the victim says %q, %v", line, err)
-	}
-	if during := ours(cmd.Process.Pid); len(during) == 0 {
+	victim := targettest.StartVictim(t, "daemon")
+	if during := ours(victim.Process.Pid); len(during) == 0 {
 		t.Errorf("with a daemon running nothing of ours is seen: %q", during)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed, as asked
+	targettest.Kill(t, victim)
 	for range 500 {
 		if err := requireLXD(t, lxdapi.LXD, "v1").l.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if len(ours(cmd.Process.Pid)) == 0 {
+		if len(ours(victim.Process.Pid)) == 0 {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("left by a killed run: %q; before: %q", ours(cmd.Process.Pid), before)
+	t.Errorf("left by a killed run: %q; before: %q", ours(victim.Process.Pid), before)
 }

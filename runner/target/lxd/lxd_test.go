@@ -10,7 +10,6 @@ import (
 
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
-	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/sim"
@@ -59,14 +58,9 @@ func requireLXD(t testing.TB, f lxdapi.Flavour, cgroup string) rig {
 	return rig{l, images}
 }
 
-// cannot skips a test that this machine cannot run, or fails it where the machine
-// was to be able to.
 func cannot(t testing.TB, f lxdapi.Flavour, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("GPURIG_REQUIRE_"+strings.ToUpper(string(f))) != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
+	targettest.Cannot(t, "GPURIG_REQUIRE_"+strings.ToUpper(string(f)), format, args...)
 }
 
 // The simulation of LXD is right only if it agrees with LXD: every story, told
@@ -80,39 +74,5 @@ func storiesAreAsSimulated(t *testing.T, f lxdapi.Flavour) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stories, err := targettest.Stories()
-	if err != nil || len(stories) == 0 {
-		t.Fatalf("%d stories, %v", len(stories), err)
-	}
-	for _, story := range stories {
-		t.Run(story.Name, func(t *testing.T) {
-			t.Parallel() // one daemon serves them all
-			ctx := context.Background()
-			want, err := targettest.Tell(ctx, s, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := targettest.Tell(ctx, r.l, story)
-			if err != nil {
-				t.Fatal(err)
-			}
-			compare(t, want, got)
-		})
-	}
-}
-
-func compare(t *testing.T, want, got []targettest.Seen) {
-	t.Helper()
-	for i := range want {
-		if (want[i].Err == "") != (got[i].Err == "") {
-			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
-			continue
-		}
-		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
-			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
-		}
-		if got[i].Err != "" {
-			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
-		}
-	}
+	targettest.Agree(t, s, r.l, func(t *testing.T, _ *targettest.Story) { t.Parallel() }) // one daemon serves them all
 }

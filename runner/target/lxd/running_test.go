@@ -1,14 +1,12 @@
 package lxd_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -107,7 +105,7 @@ func usedAndLeftAsItWas(t *testing.T, f lxdapi.Flavour) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				compare(t, want, got)
+				targettest.Compare(t, want, got)
 			})
 		}
 	})
@@ -129,36 +127,16 @@ func usedAndLeftAsItWas(t *testing.T, f lxdapi.Flavour) {
 // What a killed run left in a daemon that goes on, the next one removes. The victim
 // is this test binary again.
 func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
-	const victim = "GPURIG_TEST_SOCKET"
-	if socket := os.Getenv(victim); socket != "" {
+	if socket := targettest.Victim(); socket != "" {
 		begin(t, user(t, lxdapi.LXD, socket))
-		fmt.Println("started")
-		select {}
+		targettest.AwaitDeath()
 	}
 	socket := standing(t, lxdapi.LXD, "v1")
-	dir, err := targettest.Programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(os.Args[0], "-test.run", "^TestF29HarnessKilledWithADaemonThatGoesOn$")
-	cmd.Env = append(os.Environ(), victim+"="+socket, targettest.ProgramsEnv+"="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	before := state(t, socket, cmd.Process.Pid)
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if kerr := cmd.Process.Kill(); kerr != nil {
-		t.Fatal(kerr)
-	}
-	_ = cmd.Wait() // killed, as asked
-	if line != "started\n" {
-		t.Fatalf("the victim says %q, %v", line, err)
-	}
-	if state(t, socket, cmd.Process.Pid) == before {
+	const nobody = 0 // no process has that number
+	before := state(t, socket, nobody)
+	victim := targettest.StartVictim(t, socket)
+	targettest.Kill(t, victim)
+	if state(t, socket, victim.Process.Pid) == before {
 		t.Error("a killed run left nothing: nothing is shown by this test")
 	}
 	l := user(t, lxdapi.LXD, socket)
@@ -168,7 +146,7 @@ func TestF29HarnessKilledWithADaemonThatGoesOn(t *testing.T) {
 	if err := l.Close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if after := state(t, socket, cmd.Process.Pid); after != before {
+	if after := state(t, socket, victim.Process.Pid); after != before {
 		t.Errorf("after the next run there is\n%s\nbefore there was\n%s", after, before)
 	}
 }

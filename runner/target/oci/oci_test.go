@@ -9,7 +9,6 @@ import (
 
 	"gpurig/fakehw/mntns"
 	"gpurig/runner/image"
-	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/oci"
 	"gpurig/runner/target/sim"
@@ -53,14 +52,9 @@ func requireOCI(t testing.TB, runtime string) rig {
 	return rig{o, images}
 }
 
-// cannot skips a test that this machine cannot run, or fails it where the machine
-// was to be able to.
 func cannot(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if os.Getenv("GPURIG_REQUIRE_OCI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
+	targettest.Cannot(t, "GPURIG_REQUIRE_OCI", format, args...)
 }
 
 // The simulation is right only if it agrees with the runtimes: every story, told
@@ -73,40 +67,11 @@ func TestStoriesAreAsSimulated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			stories, err := targettest.Stories()
-			if err != nil || len(stories) == 0 {
-				t.Fatalf("%d stories, %v", len(stories), err)
-			}
-			for _, story := range stories {
-				t.Run(story.Name, func(t *testing.T) { tell(t, s, r.t, story) })
-			}
+			targettest.Agree(t, s, r.t, func(t *testing.T, story *targettest.Story) {
+				if c, ok := errors.AsType[*target.CannotError](r.t.Can(t.Context(), story.Config)); ok {
+					t.Skip(c.Why) // crun on cgroup v2, without CAP_SYS_RESOURCE
+				}
+			})
 		})
-	}
-}
-
-func tell(t *testing.T, s, real target.Target, story targettest.Story) {
-	ctx := context.Background()
-	want, err := targettest.Tell(ctx, s, story)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := targettest.Tell(ctx, real, story)
-	if c, ok := errors.AsType[*target.CannotError](err); ok {
-		t.Skip(c.Why) // crun on cgroup v2, without CAP_SYS_RESOURCE
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range want {
-		if (want[i].Err == "") != (got[i].Err == "") {
-			t.Errorf("step %d, %s: simulated %q, real %q", i+1, want[i].Step, want[i].Err, got[i].Err)
-			continue
-		}
-		for _, d := range observe.Diff(want[i].Obs, got[i].Obs) {
-			t.Errorf("step %d, %s (simulated | real): %s", i+1, want[i].Step, d)
-		}
-		if got[i].Err != "" {
-			t.Logf("step %d: simulated: %s\nreal: %s", i+1, want[i].Err, got[i].Err)
-		}
 	}
 }
