@@ -36,6 +36,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"LXC configuration", "core/lxc", "FuzzEmitRoundTrip"},
 	{"OCI configuration", "core/oci", "FuzzEmitRoundTrip"},
 	{"LXD configuration", "core/lxd", "FuzzEmitRoundTrip"},
+	{"plan of a virtual machine", "core/vfio", "FuzzParseStep"},
 	{"Proxmox VE configuration", "core/pve", "FuzzEmitRoundTrip"},
 }
 

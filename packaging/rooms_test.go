@@ -39,6 +39,7 @@ var rooms = []struct {
 	{"core/cdi/amd", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface"}},
 	{"core/cdi", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface", "go.yaml.in/yaml/v3"}},
 	{"core/request", []string{"core/host", "core/cdi"}},
+	{"core/vfio", []string{"core/host", "core/cdi", "core/request"}},
 	{"core/translate", []string{"core/host", "core/cdi", "core/plan", "core/policy", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/place", []string{"core/plan", "core/hookspec"}},
 	{"core/lxc", []string{"core/place", "core/plan", "core/policy", "core/hookspec"}},

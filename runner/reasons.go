@@ -13,6 +13,7 @@ import (
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
+	"gpurig/core/vfio"
 )
 
 // ReasonStartFailed is the reason of a start, plug or unplug that the container
@@ -31,5 +32,5 @@ func Reasons() []refuse.Meaning {
 // packages.
 func AllReasons() []refuse.Meaning {
 	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), lxd.Reasons(), policyfile.Reasons(),
-		nvidia.Reasons(), amd.Reasons(), Reasons())
+		nvidia.Reasons(), amd.Reasons(), vfio.Reasons(), Reasons())
 }

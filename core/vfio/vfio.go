@@ -1,10 +1,14 @@
 // Package vfio says how GPUs of a host go to a virtual machine and come back.
 //
-// Make decides, on a model of the host, which functions or mediated devices the
-// machine gets and what has to be written to sysfs for that; it touches nothing.
-// Carry does the writes and takes them back where one fails, Return gives the
-// devices back to the drivers that had them, and Nodes finds what the monitor (QEMU,
-// Cloud Hypervisor, …) then opens. Making the machine is the monitor's part.
+// Make decides which functions or mediated devices the machine gets and what has to
+// be written to sysfs for that; it reads the host and touches nothing. Carry does
+// the writes and takes them back where one fails, Return gives the devices back to
+// the drivers that had them, and Nodes finds what the monitor (QEMU, Cloud
+// Hypervisor, …) then opens. Making the machine is the monitor's part.
+//
+// The kernel has no lock from looking to writing: whoever starts machines holds one
+// of its own from Make to the end of Carry. Without it no device is given twice, but
+// one of two that want the last is refused with HostChanged.
 //
 // Containers get nodes of the GPU's own driver, which is for package translate.
 //
@@ -14,14 +18,22 @@ package vfio
 
 import (
 	"gpurig/core/pci"
+	"gpurig/core/request"
 )
 
+// An Ask is one GPU device of the machine, as its owner asked for it.
+type Ask struct {
+	Name    string          `json:"name"` // of the instance's device: "gpu0"
+	Request request.Request `json:"request"`
+}
+
 // A Plan is what one virtual machine gets. It is made for the host in one state
-// and is kept, as JSON, until the devices were returned: Undo is of that state.
+// and is kept, as JSON, until the devices were returned: Undo is of that state, and
+// takes Writes back one for one, the last first.
 type Plan struct {
 	Devices []Device `json:"devices"`          // in the order that they were asked for, companions behind their GPU
 	Writes  []Write  `json:"writes,omitempty"` // before the machine starts, in order
-	Undo    []Write  `json:"undo,omitempty"`   // after it has ended, in order; what is as it was before is left alone
+	Undo    []Write  `json:"undo,omitempty"`   // after it has ended, in order; what is as it was is left alone
 	Notes   []Note   `json:"notes,omitempty"`
 }
 
@@ -47,10 +59,10 @@ const (
 	Companion Role = "companion" // another endpoint of its IOMMU group, which goes with it
 )
 
-// A Write is one write(2) to an attribute of sysfs. Text has no newline.
+// A Write is one write(2) to an attribute of sysfs, of Text and a newline.
 type Write struct {
 	Path string `json:"path"` // "/sys/bus/pci/drivers/nvidia/unbind"
-	Text string `json:"text"` // "0000:41:00.0"
+	Text string `json:"text"` // "0000:41:00.0"; empty clears driver_override
 }
 
 // A Note is something that a person should know and that is no refusal.
