@@ -83,7 +83,7 @@ type Agreement struct {
 // A Finding is one thing that is not as expected. A result that failed or differs
 // has at least one; a passed one has none.
 type Finding struct {
-	Station   string `json:"station"` // first station of the path that differs: "spec", "plan", "configuration", "mounts", "inside", "across"
+	Station   string `json:"station"` // first station of the path that differs: "spec", "plan", "configuration", "mounts", "inside", "host", "across"
 	Container string `json:"container,omitempty"`
 	Step      string `json:"step,omitempty"` // "2: restart c1"
 	What      string `json:"what"`           // the thing: "/dev/nvidia-uvm"

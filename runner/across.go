@@ -34,6 +34,13 @@ func compare(a, b *played) {
 	for i := range min(len(a.looks), len(b.looks)) {
 		x, y := a.looks[i], b.looks[i]
 		entered++ // whether it is refused, or runs
+		if x.host != nil && y.host != nil {
+			diffs, n := observe.CompareHosts(*x.host, *y.host)
+			entered += n
+			for _, d := range diffs {
+				add(y, d.Part+" "+d.What, cmp.Or(d.A, "nothing"), cmp.Or(d.B, "nothing"))
+			}
+		}
 		switch {
 		case (x.err == "") != (y.err == ""):
 			add(y, "refusal", cmp.Or(x.err, "none"), cmp.Or(y.err, "none"))

@@ -21,6 +21,9 @@ import (
 // thing, else on the files made of it.
 func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, error) {
 	model, err := applyModel(m.sound, c)
+	if c.Write != nil {
+		model, err = applyWrite(m, c.Write)
+	}
 	if err != nil {
 		return host.Model{}, nil, err
 	}
@@ -36,6 +39,18 @@ func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, er
 		files = append(files, specgen.FileChange{Path: p, Link: c.Links[p]})
 	}
 	return model, files, nil
+}
+
+// applyWrite returns what becomes of a host that is written to.
+func applyWrite(m *machine, what map[string]string) (host.Model, error) {
+	l, err := m.request().Live()
+	if err != nil {
+		return host.Model{}, err
+	}
+	if err := writeTo(l, what); err != nil {
+		return host.Model{}, err
+	}
+	return l.Sound(), nil
 }
 
 func applyModel(m host.Model, c scenarios.Change) (host.Model, error) {

@@ -22,7 +22,7 @@ func (s *session) judge(ctx context.Context, want map[string]scenarios.Expect) e
 	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(want)) {
+	for i, name := range slices.Sorted(maps.Keys(want)) {
 		ev := all[name]
 		ev.Others = all
 		if !s.ctrs[name].pending && want[name].Refused == "" {
@@ -31,6 +31,9 @@ func (s *session) judge(ctx context.Context, want map[string]scenarios.Expect) e
 		s.found = append(s.found, verdict.Judge(want[name], ev)...)
 		s.ctrs[name].pending = false
 		l := look{step: s.step, container: name, seen: ev.Seen}
+		if i == 0 { // there is one host
+			l.host = ev.Host
+		}
 		if ev.Err != nil {
 			l.err = verdict.Text(ev.Err)
 		}
@@ -107,9 +110,15 @@ func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect
 		}
 	}
 	slices.Sort(need)
+	hosted, err := s.lookAtHost(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.traceLook(hosted)
 	for _, name := range slices.Compact(need) {
 		c := s.ctrs[name]
 		ev := s.evidenceOf(c)
+		ev.Host, ev.Before = hosted, s.before
 		if ev.Running {
 			o, err := c.real.Observe(ctx, request)
 			if err != nil {
@@ -162,16 +171,29 @@ func (s *session) traceHost(step string) {
 	}
 }
 
-// traceContainer adds what became of c, or what was seen in it, to the step.
-func (s *session) traceContainer(c *container, seen *observe.Observation) {
-	if s.trace == nil {
-		return
-	}
+// traced is the trace of the step at hand.
+func (s *session) traced() *StepTrace {
 	n := len(s.trace.Steps)
 	if n == 0 || s.trace.Steps[n-1].Step != s.step {
 		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: s.step})
 		n++
 	}
+	return &s.trace.Steps[n-1]
+}
+
+// traceLook adds what was judged of the host.
+func (s *session) traceLook(h *observe.Host) {
+	if s.trace != nil && h != nil {
+		s.traced().Looked = h
+	}
+}
+
+// traceContainer adds what became of c, or what was seen in it, to the step.
+func (s *session) traceContainer(c *container, seen *observe.Observation) {
+	if s.trace == nil {
+		return
+	}
+	step := s.traced()
 	t := ContainerTrace{Container: c.name, Seen: seen}
 	if seen == nil {
 		t.Specs, t.Warnings, t.Edits, t.Plan = c.got.sources, c.got.warnings, c.got.edits, c.got.plan
@@ -182,5 +204,5 @@ func (s *session) traceContainer(c *container, seen *observe.Observation) {
 			t.Error, t.At = verdict.Text(c.err), c.at
 		}
 	}
-	s.trace.Steps[n-1].Containers = append(s.trace.Steps[n-1].Containers, t)
+	step.Containers = append(step.Containers, t)
 }

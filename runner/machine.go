@@ -259,6 +259,15 @@ func (p *park) change(ctx context.Context, m *machine, c scenarios.Change) (*mac
 	return p.next(ctx, m, string(data), func() (host.Model, []specgen.FileChange, error) { return apply(m, c) }, m.faults)
 }
 
+// became returns the machine whose model, without faults, programs have made this.
+func (p *park) became(ctx context.Context, m *machine, sound host.Model) (*machine, error) {
+	sum := digest(sound)
+	if sum == digest(m.sound) {
+		return m, nil
+	}
+	return p.next(ctx, m, "became "+sum, func() (host.Model, []specgen.FileChange, error) { return sound, m.files, nil }, m.faults)
+}
+
 // reboot returns the machine after a reboot: lazily made nodes are gone, and so
 // is what was changed below /run. Faults stay until they are healed.
 func (p *park) reboot(ctx context.Context, m *machine) (*machine, error) {

@@ -319,3 +319,33 @@ func TestShards(t *testing.T) {
 		t.Error("Run took shard 4/3")
 	}
 }
+
+// What the kernel refuses to a program of the host ends the scenario, and is no fault
+// of the product.
+func TestAWriteThatIsRefusedIsBroken(t *testing.T) {
+	const write = "{write: {/sys/bus/pci/drivers/nvidia/unbind: \"0000:99:00.0\"}}"
+	for _, text := range []string{one + "changes: [" + write + "]", one + "steps: [{start: c1}, {change: " + write + "}]"} {
+		r := run(t, t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}}}, parse(t, text))
+		if r.Totals.Broken != 1 || !strings.Contains(r.Results[0].Reason, "unbind: no such device") {
+			t.Errorf("results: %+v; want broken by ENODEV", r.Results)
+		}
+	}
+}
+
+// What was written to sysfs is forgotten by a boot; what was installed stays.
+func TestABootForgetsWhatWasWritten(t *testing.T) {
+	const write = `{write: {/sys/bus/pci/drivers/nvidia/unbind: "0000:0f:00.0"}}`
+	for _, text := range []string{
+		"changes: [" + write + `, {driver: "570"}]` + "\nsteps: [{reboot: true}, {start: c1}]",
+		"steps: [{change: " + write + `}, {change: {driver: "570"}}, {reboot: true}, {start: c1}]`,
+	} {
+		text = "host: dgx-a100\n" + text + `
+containers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=1}}}}
+expect: {c1: {mounts: {/usr/lib/x86_64-linux-gnu/libcuda.so.570.153.02: ""}, nodes: {/dev/nvidia1: {}}, host: {functions: {"0000:0f:00.0": {driver: nvidia}}}}}
+`
+		r := run(t, t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}}}, parse(t, text))
+		if r.Totals.Pass != 1 {
+			t.Errorf("%s: %+v", text, r.Results)
+		}
+	}
+}

@@ -22,17 +22,17 @@ import (
 // A session is one variant on one target.
 type session struct {
 	*engine
-	v       *scenarios.Variant
-	target  target.Target
-	machine *machine
-	ctrs    map[string]*container
-	step    string
-	found   []reports.Finding
-	notes   []string // steps that did not apply
-	looks   []look   // every observation, in order, to compare targets by
-	marks   marks
-	undo    []func() error // changes to the machine at hand
-	trace   *Trace         // nil: not kept
+	standing
+	v      *scenarios.Variant
+	target target.Target
+	ctrs   map[string]*container
+	step   string
+	found  []reports.Finding
+	notes  []string // steps that did not apply
+	looks  []look   // every observation, in order, to compare targets by
+	marks  marks
+	undo   []func() error // changes to the machine at hand
+	trace  *Trace         // nil: not kept
 }
 
 // A look is one judged moment of one container.
@@ -40,6 +40,7 @@ type look struct {
 	step, container string
 	err             string
 	seen            *observe.Observation
+	host            *observe.Host
 }
 
 // A container is one container of a session.
@@ -67,7 +68,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		}
 		err = errors.Join(err, s.remove(ctx), s.putBack())
 	}()
-	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
+	if err = s.stand(ctx); err != nil {
 		return err
 	}
 	if s.machine.real != nil {
@@ -81,7 +82,8 @@ func (s *session) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, f := range s.opts.Faults {
-		if s.machine, err = s.park.fault(ctx, s.machine, f.String(), false); err != nil {
+		broken := func(m *machine) (*machine, error) { return s.park.fault(ctx, m, f.String(), false) }
+		if err = s.alter(broken); err != nil {
 			if cannot, ok := errors.AsType[*fault.Error](err); ok {
 				return &skipError{"its host cannot have the fault: " + cannot.Error()}
 			}
@@ -90,6 +92,9 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	s.traceHost("0: the host")
 	if err := s.create(ctx); err != nil {
+		return err
+	}
+	if s.before, err = s.lookAtHost(ctx); err != nil {
 		return err
 	}
 	for i, st := range s.steps() {

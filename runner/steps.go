@@ -36,23 +36,16 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.restartDaemon(ctx)
 	case st.Change != nil && s.machine.real != nil:
 		return s.change(*st.Change)
+	case st.Change != nil && st.Change.Write != nil:
+		return s.write(ctx, st.Change.Write)
 	case st.Change != nil:
-		return s.become(s.park.change(ctx, s.machine, *st.Change))
+		return s.alter(func(m *machine) (*machine, error) { return s.park.change(ctx, m, *st.Change) })
 	case st.Fault != "":
-		return s.become(s.park.fault(ctx, s.machine, st.Fault, false))
+		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, st.Fault, false) })
 	case st.Heal != "":
-		return s.become(s.park.fault(ctx, s.machine, st.Heal, true))
+		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, st.Heal, true) })
 	}
 	return errors.New("nothing to do") // the loader lets no such step through
-}
-
-func (s *session) become(m *machine, err error) error {
-	if err != nil {
-		return err
-	}
-	s.machine = m
-	s.traceHost(s.step)
-	return nil
 }
 
 // start makes a new Spec and plan for the host as it is now, and starts the
@@ -208,7 +201,8 @@ func (s *session) reboot(ctx context.Context, down func(target.Container, contex
 			return err
 		}
 	}
-	return s.become(s.park.reboot(ctx, s.machine))
+	s.machine, s.live = s.boots, nil
+	return s.alter(func(m *machine) (*machine, error) { return s.park.reboot(ctx, m) })
 }
 
 // restartDaemon restarts what serves the containers while they run.

@@ -24,6 +24,7 @@ type StepTrace struct {
 	Step       string           `json:"step"`           // "2: restart c1"
 	Host       *host.Model      `json:"host,omitempty"` // the host after the step, where the step changed it
 	Containers []ContainerTrace `json:"containers,omitempty"`
+	Looked     *observe.Host    `json:"looked,omitempty"` // what was judged of the host; nil: nothing
 }
 
 // A ContainerTrace is what became of one container in one step. Stations that

@@ -281,6 +281,7 @@ func (c *checker) change(ch *Change, w strictyaml.Path) {
 	c.paths(ch.Remove, w.Key("remove"))
 	c.files(ch.Files, w.Key("files"))
 	c.files(ch.Links, w.Key("links"))
+	c.write(ch.Write, w.Key("write"))
 	for i, n := range ch.Nodes {
 		at := w.Key("nodes").Item(i)
 		c.path(n.Path, at.Key("path"))
@@ -289,6 +290,19 @@ func (c *checker) change(ch *Change, w strictyaml.Path) {
 		c.mode(n.Mode, at.Key("mode"))
 		if n.Number == "" && n.Mode == "" && n.UID == nil && n.GID == nil {
 			c.At(at, "Give a number, mode, uid or gid.", "nothing of node %q is changed", n.Path)
+		}
+	}
+}
+
+// write checks what is written to sysfs: one attribute, since the order matters.
+func (c *checker) write(m map[string]string, w strictyaml.Path) {
+	if len(m) > 1 {
+		c.At(w, "Make it one change for each, in their order.", "%d attributes are written at once", len(m))
+	}
+	pathKeys(c, m, w)
+	for p := range m {
+		if !strings.HasPrefix(p, "/sys/") {
+			c.AtKey(w.Key(p), "Files are changed with files.", "%q is no attribute of sysfs", p)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurig/core/pci"
 	"gpurig/core/strictyaml"
 )
 
@@ -52,6 +53,7 @@ func (c *checker) expect(name string, e Expect, w strictyaml.Path) {
 	c.patterns(e.Spec.NoDevices, w.Key("spec").Key("no-devices"), false)
 	c.inside(e, w)
 	c.planned(e.Plan, w.Key("plan"))
+	c.hosted(e.Host, w.Key("host"))
 }
 
 // effective reports whether any field has something to judge by. An empty list
@@ -167,4 +169,25 @@ func (c *checker) linePatterns(ps []string, w strictyaml.Path) {
 		}
 	}
 	c.unique(ps, w)
+}
+
+func (c *checker) hosted(h HostExpect, w strictyaml.Path) {
+	for a := range h.Functions {
+		at := w.Key("functions").Key(a)
+		if b, err := pci.ParseBDF(a); !unbound(a) && (err != nil || b.String() != a) {
+			c.AtKey(at, "", "%q is no address such as 0000:41:00.0", a)
+		}
+		if !c.Failed(at) && h.Functions[a] == (FunctionExpect{}) {
+			c.At(at, "Say which driver it has, or leave it out.", "nothing is expected of %s", a)
+		}
+	}
+	for typ := range h.MDevs {
+		at := w.Key("mdevs").Key(typ)
+		if strings.ContainsAny(typ, "/ ") {
+			c.AtKey(at, "", "%q is no type such as nvidia-468", typ)
+		}
+		if !c.Failed(at) && h.MDevs[typ] == (MDevExpect{}) {
+			c.At(at, "Say how many are made, or left.", "nothing is expected of %s", typ)
+		}
+	}
 }

@@ -86,6 +86,7 @@ type Change struct {
 	Links        map[string]string `yaml:"links,omitempty" json:"links,omitempty"`           // targets by path
 	RemoveGPU    *int              `yaml:"remove-gpu,omitempty" json:"remove-gpu,omitempty"` // by NVML index: gone from PCI
 	Minors       map[int]int       `yaml:"minors,omitempty" json:"minors,omitempty"`         // NVIDIA minor by NVML index
+	Write        map[string]string `yaml:"write,omitempty" json:"write,omitempty"`           // what a program of the host writes to one attribute of sysfs, by path
 }
 
 // A MIGChange gives one GPU, by NVML index, a new geometry. Profiles as
@@ -165,6 +166,34 @@ type Expect struct {
 
 	// What is planned.
 	Plan PlanExpect `yaml:"plan,omitempty" json:"plan,omitzero"`
+
+	// Host is what shall be true of the host then, whether or not the container runs.
+	Host HostExpect `yaml:"host,omitempty" json:"host,omitzero"`
+}
+
+// A HostExpect is what shall be true of a host, as its files say.
+type HostExpect struct {
+	// Unchanged: drivers, overrides, virtual functions, vGPUs and nodes are as before
+	// the first step.
+	Unchanged bool                      `yaml:"unchanged,omitempty" json:"unchanged,omitempty"`
+	Functions map[string]FunctionExpect `yaml:"functions,omitempty" json:"functions,omitempty"` // by address: "0000:41:00.0"
+	MDevs     map[string]MDevExpect     `yaml:"mdevs,omitempty" json:"mdevs,omitempty"`         // by type: "nvidia-468"
+}
+
+// A FunctionExpect is what shall be true of one PCI function; empty fields are not
+// judged.
+type FunctionExpect struct {
+	Driver   string `yaml:"driver,omitempty" json:"driver,omitempty"`     // that it is bound to; "none", or "absent": there is no such function
+	Override string `yaml:"override,omitempty" json:"override,omitempty"` // driver_override; "none"
+	Group    *int   `yaml:"group,omitempty" json:"group,omitempty"`       // of the IOMMU; -1: none
+	VFs      *int   `yaml:"vfs,omitempty" json:"vfs,omitempty"`           // how many virtual functions it has
+	VGPU     *int   `yaml:"vgpu,omitempty" json:"vgpu,omitempty"`         // current_vgpu_type; 0: it is free
+}
+
+// An MDevExpect is what shall be true of the mediated devices of one type.
+type MDevExpect struct {
+	Made *int `yaml:"made,omitempty" json:"made,omitempty"` // how many there are
+	Left *int `yaml:"left,omitempty" json:"left,omitempty"` // how many more can be made, of all parents together
 }
 
 // A NodeExpect is what shall be true of one device node; empty fields are not

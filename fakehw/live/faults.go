@@ -40,7 +40,7 @@ func (h *Host) ChangeFaults(f func(fault.List) (fault.List, error)) error {
 	if err != nil {
 		return err
 	}
-	m := h.sound()
+	m := h.Sound()
 	if _, err := fault.Break(m, faults); err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ func (h *Host) ChangeFaults(f func(fault.List) (fault.List, error)) error {
 // group, and tells everybody of all nodes in it.
 func (h *Host) makeNodes(group string) error {
 	faults := h.Faults()
-	if made := faults.Made(group, h.sound()); !slices.Equal(made, faults) {
-		if err := h.ChangeFaults(func(now fault.List) (fault.List, error) { return now.Made(group, h.sound()), nil }); err != nil {
+	if made := faults.Made(group, h.Sound()); !slices.Equal(made, faults) {
+		if err := h.ChangeFaults(func(now fault.List) (fault.List, error) { return now.Made(group, h.Sound()), nil }); err != nil {
 			return err
 		}
 	}

@@ -80,8 +80,8 @@ func (h *Host) Model() host.Model {
 	return h.broken.Model.Clone()
 }
 
-// sound returns a copy of the model without the faults.
-func (h *Host) sound() host.Model {
+// Sound returns a copy of the model without the faults.
+func (h *Host) Sound() host.Model {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.model.Clone()
@@ -112,7 +112,7 @@ func (h *Host) Change(f func(host.Model) (host.Model, error)) error {
 
 // change is Change for those who hold writing.
 func (h *Host) change(f func(host.Model) (host.Model, error)) error {
-	next, err := f(h.sound())
+	next, err := f(h.Sound())
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ func (h *Host) try(path string, data []byte) (no syscall.Errno, wait bool) {
 	h.mu.Lock()
 	news := h.news
 	h.mu.Unlock()
-	w := &write{m: h.sound(), mem: h.mem.clone(), h: h}
+	w := &write{m: h.Sound(), mem: h.mem.clone(), h: h}
 	no = w.store(path, data)
 	if !w.waiting {
 		defer h.writing.Unlock()

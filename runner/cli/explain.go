@@ -142,6 +142,12 @@ func explainText(w io.Writer, t runner.Trace) error {
 				return err
 			}
 		}
+		if step.Looked != nil {
+			title("the host as it was found, step %s", step.Step)
+			if err := writeYAML(&b, step.Looked); err != nil {
+				return err
+			}
+		}
 		for _, c := range step.Containers {
 			name := fmt.Sprintf("%s, step %s", c.Container, step.Step)
 			for _, src := range c.Specs {

@@ -35,15 +35,7 @@ func Diff(a, b Observation) []Difference {
 // Compare is Diff, and says how many entries were compared: those of a, and those that
 // b has beside.
 func Compare(a, b Observation) (diffs []Difference, entered int) {
-	add := func(part string, x, y []entry) {
-		found := diffPart(part, x, y)
-		diffs, entered = append(diffs, found...), entered+len(x)
-		for _, d := range found {
-			if d.A == "" {
-				entered++
-			}
-		}
-	}
+	add := adder(&diffs, &entered)
 	add("nodes", entries(a.Nodes, Node.entry), entries(b.Nodes, Node.entry))
 	add("mounts", entries(a.Mounts, Mount.entry), entries(b.Mounts, Mount.entry))
 	add("links", entries(a.Links, Link.entry), entries(b.Links, Link.entry))
@@ -54,6 +46,19 @@ func Compare(a, b Observation) (diffs []Difference, entered int) {
 	add("smoke", smokeEntries(a.Smoke), smokeEntries(b.Smoke))
 	add("problems", entries(a.Problems, problemEntry), entries(b.Problems, problemEntry))
 	return diffs, entered
+}
+
+// adder returns what compares one part, and adds what it finds.
+func adder(diffs *[]Difference, entered *int) func(part string, a, b []entry) {
+	return func(part string, a, b []entry) {
+		found := diffPart(part, a, b)
+		*diffs, *entered = append(*diffs, found...), *entered+len(a)
+		for _, d := range found {
+			if d.A == "" {
+				*entered++
+			}
+		}
+	}
 }
 
 // An entry is one thing of an observation as key and text.

@@ -23,10 +23,11 @@ const (
 	Configuration Station = "configuration"
 	Mounts        Station = "mounts"
 	Inside        Station = "inside"
+	Host          Station = "host" // what became of it
 	Across        Station = "across"
 )
 
-var order = map[Station]int{Spec: 0, Plan: 1, Configuration: 2, Mounts: 3, Inside: 4, Across: 5}
+var order = map[Station]int{Spec: 0, Plan: 1, Configuration: 2, Mounts: 3, Inside: 4, Host: 5, Across: 6}
 
 // A Warning is something that the product said without refusing.
 type Warning struct {
@@ -54,6 +55,7 @@ type Evidence struct {
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
 	Others        map[string]Evidence  // the other containers now, for same-as; may be nil
+	Host, Before  *observe.Host        // the host now and before the first step; nil: nobody asked
 
 	// Real returns a path of the container with the links of its image in the
 	// directories on the way resolved: where a mount is seen. nil: there are none.
@@ -90,5 +92,6 @@ var next = map[Station]string{
 	Configuration: "The plan has it right: compare it with the lxc lines in gpurig explain.",
 	Mounts:        "The configuration has it right: compare it with the mount table in gpurig explain, and look for a later mount on the same path.",
 	Inside:        "Everything before the container has it right: look at the hook's file, the image, and the observation in gpurig explain.",
+	Host:          "The container has it right: look at the writes of the plan, and at the host after each step in gpurig explain.",
 	Across:        "One of the targets is not like a real container: gpurig explain --target prints each.",
 }

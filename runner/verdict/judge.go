@@ -33,6 +33,7 @@ func Judge(want scenarios.Expect, ev Evidence) []reports.Finding {
 	if j.looksInside() {
 		j.inside()
 	}
+	j.hosted()
 	j.found = append(j.found, Always(ev)...)
 	return sorted(j.found)
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/device"
+	"gpurig/core/pci"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/reports"
@@ -57,8 +58,25 @@ func sound() verdict.Evidence {
 			Env:    []string{"NVIDIA_VISIBLE_DEVICES=void"},
 			Groups: []uint32{44},
 		},
+		Host: standing(), Before: standing(),
 	}
 }
+
+// standing is a host with one GPU, a virtual function with a vGPU, and a mediated device.
+func standing() *observe.Host {
+	pf := pci.BDF{Bus: 0x41}
+	return &observe.Host{
+		Functions: []observe.Function{
+			{BDF: pf, Driver: "nvidia", Group: 12, VFs: 1},
+			{BDF: pci.BDF{Bus: 0x41, Function: 4}, Driver: "vfio-pci", Override: "vfio-pci", Group: 13, VGPU: 557},
+		},
+		MDevs: []observe.MDev{{UUID: "83c1", Parent: pf, Type: "nvidia-468"}},
+		Left:  []observe.Left{{Parent: pf, Type: "nvidia-468", N: 3}},
+		Nodes: []device.Node{{Path: "/dev/nvidia0", Type: device.Char, Num: device.Num{Major: 195}, Mode: 0o666}},
+	}
+}
+
+func n(i int) *int { return &i }
 
 func yes() *bool          { b := true; return &b }
 func id(n uint32) *uint32 { return &n }
@@ -75,10 +93,19 @@ func everything() scenarios.Expect {
 		Resolves:  map[string]string{lib + "/libcuda.so.1": lib + "/libcuda.so.550.1"},
 		Mounts:    map[string]string{lib + "/libcuda.so.550.1": "ro,nosuid", "/dev/nvidia0": ""},
 		Library:   map[string]string{"libcuda.so.1": "550.1", "libnone.so.1": "none"},
-		Files:     map[string]string{"/etc/x": "empty"},
-		Env:       map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"},
-		Groups:    []uint32{44},
-		Running:   yes(),
+		Host: scenarios.HostExpect{
+			Unchanged: true,
+			Functions: map[string]scenarios.FunctionExpect{
+				"0000:41:00.0": {Driver: "nvidia", Override: "none", Group: n(12), VFs: n(1)},
+				"0000:41:00.4": {Driver: "vfio-pci", Override: "vfio-pci", VGPU: n(557)},
+				"0000:42:00.0": {Driver: "absent"},
+			},
+			MDevs: map[string]scenarios.MDevExpect{"nvidia-468": {Made: n(1), Left: n(3)}},
+		},
+		Files:   map[string]string{"/etc/x": "empty"},
+		Env:     map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"},
+		Groups:  []uint32{44},
+		Running: yes(),
 		Plan: scenarios.PlanExpect{
 			Devices: []string{"nvidia.com/gpu=0"}, Folders: []string{lib},
 			Links:    map[string]string{lib + "/libcuda.so.1": "libcuda.so.550.1"},
@@ -170,6 +197,19 @@ func TestTheFirstStationThatDiffers(t *testing.T) {
 		{"a line is missing", func(ev *verdict.Evidence) { ev.Configuration = "lxc.cgroup2.devices.allow = c 1:1 r" }, verdict.Configuration, "lxc.cgroup2.devices.allow = c 195:0 rw", "c 1:1 r"},
 		{"a line too many", func(ev *verdict.Evidence) { ev.Configuration += "\nx 195:1 y" }, verdict.Configuration, "*195:1*", "x 195:1 y"},
 		{"it does not run", func(ev *verdict.Evidence) { ev.Running = false }, verdict.Inside, "container", "not running"},
+		{"a function has no driver", func(ev *verdict.Evidence) { ev.Host.Functions[0].Driver = "" }, verdict.Host, "0000:41:00.0", "driver none"},
+		{"an override is left", func(ev *verdict.Evidence) { ev.Host.Functions[0].Override = "vfio-pci" }, verdict.Host, "0000:41:00.0", "override vfio-pci"},
+		{"another group", func(ev *verdict.Evidence) { ev.Host.Functions[0].Group = -1 }, verdict.Host, "0000:41:00.0", "IOMMU group -1"},
+		{"a vGPU is gone", func(ev *verdict.Evidence) { ev.Host.Functions[1].VGPU = 0 }, verdict.Host, "0000:41:00.4", "vGPU type 0"},
+		{"virtual functions are gone", func(ev *verdict.Evidence) {
+			ev.Host.Functions[0].VFs, ev.Host.Functions = 0, ev.Host.Functions[:1]
+		}, verdict.Host, "0000:41:00.4", "nothing"},
+		{"a mediated device is left", func(ev *verdict.Evidence) { ev.Host.MDevs = append(ev.Host.MDevs, ev.Host.MDevs[0]) }, verdict.Host, "nvidia-468", "2 made"},
+		{"instances are used up", func(ev *verdict.Evidence) { ev.Host.Left[0].N = 0 }, verdict.Host, "nvidia-468", "0 left"},
+		{"no parent has the type", func(ev *verdict.Evidence) { ev.Host.MDevs, ev.Host.Left = nil, nil }, verdict.Host, "nvidia-468", "no function can have one"},
+		{"a node of the host is gone", func(ev *verdict.Evidence) { ev.Host.Nodes = nil }, verdict.Host, "host nodes /dev/nvidia0", "nothing"},
+		{"nobody looked at the host", func(ev *verdict.Evidence) { ev.Host = nil }, verdict.Host, "host", "it was not"},
+		{"nobody looked at the host before", func(ev *verdict.Evidence) { ev.Before = nil }, verdict.Host, "host", "it was not"},
 		{"a refusal that nobody expects", func(ev *verdict.Evidence) {
 			ev.Err, ev.At = refuse.New("not-found", "gpu0", "no such device").WithHint("Write 0."), verdict.Spec
 		}, verdict.Spec, "refusal", "no such device (hint: Write 0.)"},

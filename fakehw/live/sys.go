@@ -1,0 +1,58 @@
+package live
+
+import (
+	"io/fs"
+	"syscall"
+
+	"gpurig/core/host"
+)
+
+// Sys is the host as one of its own programs, root's, has it: files to read, and
+// attributes to write to. It follows the host.
+type Sys struct{ h *Host }
+
+var _ host.Root = Sys{}
+
+// Sys returns h for a program that knows no tree.
+func (h *Host) Sys() Sys { return Sys{h} }
+
+// Write opens the file at path, links followed, and writes to it once: see Host.Write.
+// The error wraps the kernel's number.
+func (s Sys) Write(path string, data []byte) error {
+	at, err := host.Resolve(s, path)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
+	}
+	if no := s.h.Write(at, data); no != 0 {
+		return &fs.PathError{Op: "write", Path: path, Err: no}
+	}
+	return nil
+}
+
+// Lstat is part of host.Root.
+func (s Sys) Lstat(path string) (host.Info, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.h.tree.Lstat(path)
+}
+
+// Readlink is part of host.Root.
+func (s Sys) Readlink(path string) (string, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.h.tree.Readlink(path)
+}
+
+// ReadFile is part of host.Root.
+func (s Sys) ReadFile(path string) ([]byte, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.h.tree.ReadFile(path)
+}
+
+// ReadDir is part of host.Root.
+func (s Sys) ReadDir(path string) ([]string, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.h.tree.ReadDir(path)
+}

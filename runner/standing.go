@@ -1,0 +1,164 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"gpurig/core/host"
+	"gpurig/fakehw/live"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+	"gpurig/runner/verdict"
+	"gpurig/scenarios"
+)
+
+// A standing is the host of one session, from change to change.
+type standing struct {
+	machine *machine // as it is now
+	boots   *machine // as it will be after a boot: without what was written to its sysfs
+	// live takes what is written; nil: nobody has written since the machine was made.
+	live   *live.Host
+	before *observe.Host // machine before the first step; nil: nobody asks
+}
+
+// stand makes the host of the scenario that of the session.
+func (s *session) stand(ctx context.Context) (err error) {
+	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
+		return err
+	}
+	s.boots = s.machine
+	isWrite := func(c scenarios.Change) bool { return c.Write != nil }
+	if slices.ContainsFunc(s.v.Changes, isWrite) && s.machine.real == nil {
+		lasting := s.v.Scenario
+		lasting.Changes = slices.DeleteFunc(slices.Clone(lasting.Changes), isWrite)
+		s.boots, err = s.park.first(ctx, &lasting)
+	}
+	return err
+}
+
+// alter has a change made to the host, which lasts.
+func (s *session) alter(how func(*machine) (*machine, error)) error {
+	next, err := how(s.machine)
+	if err != nil {
+		return err
+	}
+	if s.boots != s.machine {
+		s.boots, err = how(s.boots)
+	} else {
+		s.boots = next
+	}
+	return s.become(next, err)
+}
+
+// become makes m the host, and has what is live follow.
+func (s *session) become(m *machine, err error) error {
+	if err == nil && s.live != nil {
+		err = s.move(m)
+	}
+	if err != nil {
+		return err
+	}
+	s.machine = m
+	if s.step != "" { // else it is traced as what there was at first
+		s.traceHost(s.step)
+	}
+	return nil
+}
+
+func (s *session) move(m *machine) error {
+	if !reflect.DeepEqual(m.files, s.machine.files) { // its tree is made of them
+		s.live = nil
+		return nil
+	}
+	if err := s.live.Change(func(host.Model) (host.Model, error) { return m.sound, nil }); err != nil {
+		return err
+	}
+	return s.live.SetFaults(m.faults)
+}
+
+// alive returns the host as one that can be written to.
+func (s *session) alive() (*live.Host, error) {
+	var err error
+	if s.live == nil {
+		s.live, err = s.machine.request().Live()
+	}
+	return s.live, err
+}
+
+// write has a program of the host write to its sysfs.
+func (s *session) write(ctx context.Context, what map[string]string) error {
+	l, err := s.alive()
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- writeTo(l, what) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done(): // the kernel waits until nobody has the device open
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return s.follow(ctx)
+}
+
+// writeTo writes as the shell's echo does.
+func writeTo(l *live.Host, what map[string]string) error {
+	for _, p := range slices.Sorted(maps.Keys(what)) {
+		if err := l.Sys().Write(p, []byte(what[p]+"\n")); err != nil {
+			return fmt.Errorf("write %q: %w", what[p], err)
+		}
+	}
+	return nil
+}
+
+// follow makes the host what it became by what was written to it.
+func (s *session) follow(ctx context.Context) error {
+	if s.live == nil {
+		return nil
+	}
+	m, err := s.park.became(ctx, s.machine, s.live.Sound())
+	if err != nil || m == s.machine {
+		return err
+	}
+	s.machine = m
+	s.traceHost(s.step)
+	return nil
+}
+
+// lookAtHost reads the files of the host, where somebody asks what became of it.
+func (s *session) lookAtHost(context.Context) (*observe.Host, error) {
+	if !s.aboutHost() {
+		return nil, nil
+	}
+	h, err := s.host()
+	if err != nil {
+		return nil, err
+	}
+	seen, err := observe.LookHost(h.Root)
+	if err != nil {
+		return nil, fmt.Errorf("look at the host: %w: %w", target.ErrBroken, err)
+	}
+	return &seen, nil
+}
+
+// aboutHost reports whether anything is expected of the host.
+func (s *session) aboutHost() bool {
+	all := []map[string]scenarios.Expect{s.v.Expect}
+	for _, st := range s.v.Steps {
+		all = append(all, st.Expect)
+	}
+	for _, moment := range all {
+		for _, want := range moment {
+			if verdict.AsksHost(want) {
+				return true
+			}
+		}
+	}
+	return false
+}
