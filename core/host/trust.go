@@ -1,55 +1,40 @@
 package host
 
 import (
+	"errors"
 	"fmt"
-	"path"
-	"strings"
 )
 
 // Untrusted returns why somebody other than root could have written the file,
 // or "" (A32). It walks the path as the kernel does: each directory, each link, and
 // what each link leads to.
 func Untrusted(r Root, file string) string {
-	at, links := "/", 0
-	if why := othersWrite(r, at); why != "" {
+	if why := othersWrite(r, "/"); why != "" {
 		return why
 	}
-	rest := strings.Split(path.Clean(file), "/")[1:]
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, name)
-		if why := othersWrite(r, next); why != "" {
-			return why
-		}
-		info, err := r.Lstat(next)
-		if err != nil {
-			return err.Error()
-		}
-		if !info.IsLink() {
-			at = next
-			continue
-		}
-		if links++; links > MaxLinks {
-			return fmt.Sprintf("%s leads through more than %d links", file, MaxLinks)
-		}
-		target, err := r.Readlink(next)
-		if err != nil {
-			return err.Error()
-		}
-		if path.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
+	_, err := Resolve(trusting{r}, file)
+	if open, ok := errors.AsType[openError](err); ok {
+		return string(open)
+	}
+	if err != nil {
+		return err.Error()
 	}
 	return ""
+}
+
+// trusting is a root of what root alone can change: all else is an openError.
+type trusting struct{ Root }
+
+// An openError says why others can change a path.
+type openError string
+
+func (e openError) Error() string { return string(e) }
+
+func (t trusting) Lstat(p string) (Info, error) {
+	if why := othersWrite(t.Root, p); why != "" {
+		return Info{}, openError(why)
+	}
+	return t.Root.Lstat(p)
 }
 
 // othersWrite returns why others than root can change p, or "". The mode of a

@@ -29,44 +29,30 @@ func missing(err error) bool {
 // the path without links, and whether something is there. Of a directory only
 // itself is recorded.
 func (c *collector) take(p string) (real string, info host.Info, ok bool) {
-	rest := strings.Split(path.Clean(p), "/")[1:]
-	at, links := "/", 0
-	info = host.Info{Mode: fs.ModeDir | 0o755}
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = path.Dir(at)
-			continue
-		}
-		next := path.Join(at, name)
-		if info, ok = c.look(next); !ok {
-			return "", host.Info{}, false
-		}
-		switch {
-		case !info.IsLink() && len(rest) > 0 && !info.Mode.IsDir():
-			return "", host.Info{}, false
-		case !info.IsLink():
-			at = next
-			continue
-		}
-		if links++; links > host.MaxLinks {
-			return "", host.Info{}, false
-		}
-		target := c.entries[next].Target
-		if path.IsAbs(target) {
-			at = "/"
-		}
-		rest = append(strings.Split(target, "/"), rest...)
+	real, err := host.Resolve(recording{c.r, c}, p)
+	if err != nil {
+		return "", host.Info{}, false
 	}
-	if info, ok = c.infos[at]; !ok {
+	if info, ok = c.infos[real]; !ok {
 		info = host.Info{Mode: fs.ModeDir | 0o755} // the root, or a ".." at the end
 	}
-	return at, info, true
+	return real, info, true
 }
+
+// recording is a root that records what is looked at.
+type recording struct {
+	host.Root
+	to *collector
+}
+
+func (r recording) Lstat(p string) (host.Info, error) {
+	if info, ok := r.to.look(p); ok {
+		return info, nil
+	}
+	return host.Info{}, fs.ErrNotExist
+}
+
+func (r recording) Readlink(p string) (string, error) { return r.to.entries[p].Target, nil }
 
 // look records one inode whose directory is without links.
 func (c *collector) look(p string) (host.Info, bool) {

@@ -14,6 +14,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/fakehw/control"
+	"gpurig/fakehw/control/controltest"
 )
 
 // A live host as small as can be: a State behind a lock.
@@ -32,34 +33,9 @@ func (l *live) Control(_ context.Context, c control.Command, from control.Caller
 	return r
 }
 
-// serve runs a server until the test ends and returns its socket.
-func serve(t *testing.T, h control.Handler) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "control") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- control.Serve(ctx, l, h) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	return path
-}
-
 func TestTwoClientsAtOnceNeverShareASlice(t *testing.T) {
 	h := &live{state: control.State{Model: profile(t, "a100-mig-empty")}}
-	path := serve(t, h)
+	path := controltest.Serve(t, h)
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	got := map[string]int{}
@@ -87,7 +63,7 @@ func TestTwoClientsAtOnceNeverShareASlice(t *testing.T) {
 
 // What is no request is refused in words and ends its connection alone (B22).
 func TestABadLineIsRefused(t *testing.T) {
-	path := serve(t, control.HandlerFunc(func(context.Context, control.Command, control.Caller) control.Reply { return control.OK(1) }))
+	path := controltest.Serve(t, control.HandlerFunc(func(context.Context, control.Command, control.Caller) control.Reply { return control.OK(1) }))
 	for _, tc := range []struct{ name, send, want string }{
 		{"two requests", "reset 0\nreset 1\n", "ok 1\nok 1\n"},
 		{"no request", "shutdown 0\nreset 0\n", "error 2 control line \"shutdown 0\": unknown verb \"shutdown\"\n"},
@@ -122,7 +98,7 @@ func TestABadLineIsRefused(t *testing.T) {
 
 // Serve ends with its context, whatever its clients do.
 func TestServeEndsWithItsContext(t *testing.T) {
-	path := serve(t, control.HandlerFunc(func(ctx context.Context, _ control.Command, _ control.Caller) control.Reply {
+	path := controltest.Serve(t, control.HandlerFunc(func(ctx context.Context, _ control.Command, _ control.Caller) control.Reply {
 		<-ctx.Done()
 		return control.Refuse(nvml.ERROR_TIMEOUT, "the host ended")
 	}))

@@ -2,9 +2,6 @@ package nvmllib_test
 
 import (
 	"context"
-	"net"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -12,6 +9,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/fakehw/control"
+	"gpurig/fakehw/control/controltest"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/nvmllib"
 )
@@ -41,26 +39,7 @@ func (l *liveHost) Control(_ context.Context, c control.Command, from control.Ca
 func alive(t testing.TB, m host.Model) *liveHost {
 	t.Helper()
 	h := &liveHost{t: t, state: control.State{Model: m}, file: onHost(t, nvmllib.State(m))}
-	dir, err := os.MkdirTemp("", "live") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- control.Serve(ctx, l, h) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	t.Setenv(control.Env, path)
+	t.Setenv(control.Env, controltest.Serve(t, h))
 	return h
 }
 

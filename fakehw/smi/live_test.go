@@ -2,15 +2,13 @@ package smi_test
 
 import (
 	"context"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"gpurig/core/host"
 	"gpurig/fakehw/control"
+	"gpurig/fakehw/control/controltest"
 	"gpurig/fakehw/nvmlfake"
 )
 
@@ -35,26 +33,7 @@ func (l *liveHost) Control(_ context.Context, c control.Command, _ control.Calle
 func alive(t testing.TB, m host.Model) *liveHost {
 	t.Helper()
 	h := &liveHost{rig: newRig(t, m, nvmlfake.Options{}), state: control.State{Model: m}}
-	dir, err := os.MkdirTemp("", "live") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- control.Serve(ctx, l, h) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Serve() = %v", err)
-		}
-		os.RemoveAll(dir)
-	})
-	h.env = append(h.env, control.Env+"="+path)
+	h.env = append(h.env, control.Env+"="+controltest.Serve(t, h))
 	return h
 }
 
