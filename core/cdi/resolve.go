@@ -3,6 +3,7 @@ package cdi
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ const (
 
 // MaxAsked is how many devices may be asked for at once.
 const MaxAsked = 4096
+
+// maxNear is how many names that are not there are compared with all that are.
+const maxNear = 10
 
 // A Source is a Spec and where it came from.
 //
@@ -84,7 +88,7 @@ func ResolveAll(sources []Source, names []Name) (Resolution, error) {
 	if len(names) > MaxAsked {
 		return Resolution{}, refuse.New(TooManyDevices, "", "%d CDI devices are asked for, at most %d are allowed", len(names), MaxAsked)
 	}
-	r := &resolver{sources: sources, kinds: map[string]map[string][]hit{}}
+	r := &resolver{sources: sources, kinds: map[string]map[string][]hit{}, sorted: map[string][]string{}, same: map[hit]string{}}
 	var refusals []*refuse.Error
 	var hits []hit
 	for _, n := range names {
@@ -113,6 +117,9 @@ type hit struct {
 type resolver struct {
 	sources []Source
 	kinds   map[string]map[string][]hit // kind, device name: the hits of highest priority
+	sorted  map[string][]string         // kind: the names of its devices
+	near    int                         // how often near names were looked for
+	same    map[hit]string              // see sameness
 }
 
 // devices returns the devices of a kind by name. It looks at each Spec of that
@@ -198,27 +205,34 @@ func (r *resolver) notFound(n Name, form Form) *refuse.Error {
 		reason = AllMatchesNone
 	}
 	kinds := r.allKinds()
-	devs := r.devices(n.Kind())
-	if len(devs) == 0 && n.Vendor == NVIDIA && (n.Class == ClassMIG || n.Class == ClassIGPU) {
-		devs = r.devices(NVIDIA + "/" + ClassGPU)
+	names := r.names(n.Kind())
+	if len(names) == 0 && n.Vendor == NVIDIA && (n.Class == ClassMIG || n.Class == ClassIGPU) {
+		names = r.names(NVIDIA + "/" + ClassGPU)
 	}
-	if len(devs) == 0 {
+	if len(names) == 0 {
 		hint := "There is no CDI Spec at all: generate one, or put one into a Spec directory."
 		if len(kinds) > 0 {
 			hint = "The kinds are " + some(kinds) + "."
 		}
 		return refuse.New(reason, "", "CDI device %s: no CDI Spec has the kind %s", quote(n.String()), n.Kind()).WithHint("%s", hint)
 	}
-	var names []string
-	for d := range devs {
-		names = append(names, d)
-	}
-	slices.SortFunc(names, natural)
 	hint := "The Specs define " + some(names) + "."
-	if near := nearest(n.Device, names, 3); len(near) > 0 {
-		hint = "Near names are " + some(near) + "; " + "the Specs define " + some(names) + "."
+	if r.near++; r.near <= maxNear {
+		if near := nearest(n.Device, names, 3); len(near) > 0 {
+			hint = "Near names are " + some(near) + "; " + "the Specs define " + some(names) + "."
+		}
 	}
 	return refuse.New(reason, "", "CDI device %s is in no CDI Spec", quote(n.String())).WithHint("%s", hint)
+}
+
+// names returns the names of a kind's devices in natural order.
+func (r *resolver) names(kind string) []string {
+	names, ok := r.sorted[kind]
+	if !ok {
+		names = slices.SortedFunc(maps.Keys(r.devices(kind)), natural)
+		r.sorted[kind] = names
+	}
+	return names
 }
 
 // natural orders "2" before "10" and both before "GPU-…".
@@ -301,11 +315,15 @@ func (r *resolver) sameness(h hit, compare bool) string {
 	if !compare {
 		return ""
 	}
-	edits, err := json.Marshal(r.sources[h.src].Spec.Devices[h.dev].ContainerEdits)
-	if err != nil { // cannot be: edits are texts and numbers
-		edits = fmt.Append(nil, "device ", h.dev)
+	at := hit{src: h.src, dev: h.dev}
+	if _, known := r.same[at]; !known {
+		edits, err := json.Marshal(r.sources[h.src].Spec.Devices[h.dev].ContainerEdits)
+		if err != nil { // cannot be: edits are texts and numbers
+			edits = fmt.Append(nil, "device ", h.dev)
+		}
+		r.same[at] = fmt.Sprintf("%d %s", h.src, edits)
 	}
-	return fmt.Sprintf("%d %s", h.src, edits)
+	return r.same[at]
 }
 
 func nameIn(kind, dev string) Name {

@@ -153,10 +153,15 @@ func (p *part) link(edit, arg string) {
 		return
 	}
 	place := p.look.container(at)
+	to := p.absolute(place, target)
+	if why := pathProblem(to); why != "" && to != "/" {
+		p.refuse(edit, ReasonLink, "", "link %s: where it leads, %s, %s", quote(arg), quote(to), why)
+		return
+	}
 	if !p.targetAllowed(edit, place) {
 		return
 	}
-	p.addLink(edit, place, p.absolute(place, target))
+	p.addLink(edit, place, to)
 }
 
 // absolute returns where a link at place with this text leads, as seen from the

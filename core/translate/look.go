@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"gpurig/core/host"
@@ -11,13 +12,13 @@ import (
 
 // look looks at the host, and remembers what it saw.
 type look struct {
-	root   host.Root
+	root   *metered
 	prefix string // driver root; empty: none
 	seen   map[string]found
 	dirs   map[string]dir    // directories of what was looked at, by prefix and path
 	safe   map[string]string // see untrusted
 	canon  map[string]string // first components that are links of a merged /usr
-	mounts []string          // mount points of the host
+	mounts []string          // mount points of the host, sorted
 	asked  bool              // whether mounts was read
 	tegra  *bool
 	majors map[uint32][]string // of character devices
@@ -30,7 +31,7 @@ func newLook(root host.Root, prefix string) *look {
 	if prefix == "/" {
 		prefix = ""
 	}
-	return &look{root: root, prefix: prefix, seen: map[string]found{}, dirs: map[string]dir{}, safe: map[string]string{}}
+	return &look{root: &metered{Root: root}, prefix: prefix, seen: map[string]found{}, dirs: map[string]dir{}, safe: map[string]string{}}
 }
 
 // found is what is at a host path.
@@ -182,7 +183,7 @@ func (l *look) untrusted(p string) (string, error) {
 }
 
 // mountPoints returns the fifth field of each line, unescaped
-// (proc_pid_mountinfo(5)).
+// (proc_pid_mountinfo(5)), sorted.
 func mountPoints(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -191,6 +192,7 @@ func mountPoints(text string) []string {
 			out = append(out, unescape(fields[4]))
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 

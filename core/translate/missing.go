@@ -29,7 +29,7 @@ func (w *work) refuseMissing() {
 		names[i] = quote(m.path)
 	}
 	hint := hintRegenerate
-	for _, m := range w.missing {
+	for _, m := range w.missing[:min(len(w.missing), maxHinted)] {
 		if there := w.otherVersion(m.path); there != "" {
 			hint = fmt.Sprintf("The host has %s, of another driver version than the Spec. %s", there, hintRegenerate)
 			break
@@ -50,7 +50,7 @@ func (w *work) otherVersion(p string) string {
 	dir, name := path.Dir(p), path.Base(p)
 	for dir != "/" {
 		if stem, ok := versionStem(name); ok {
-			names, err := w.root.ReadDir(dir)
+			names, err := w.look.root.ReadDir(dir)
 			if err != nil {
 				names = nil
 			}

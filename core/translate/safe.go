@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,10 +43,9 @@ func (l *look) submount(p string) (string, error) {
 		}
 		l.mounts = mountPoints(string(data))
 	}
-	for _, m := range l.mounts {
-		if m != p && isBelow(m, p) {
-			return m, nil
-		}
+	below := strings.TrimSuffix(p, "/") + "/"
+	if i, _ := slices.BinarySearch(l.mounts, below); i < len(l.mounts) && l.mounts[i] != p && strings.HasPrefix(l.mounts[i], below) {
+		return l.mounts[i], nil
 	}
 	return "", nil
 }

@@ -70,18 +70,20 @@ func (w *work) settleLinks() {
 			w.refuseAt(l.from, ReasonConflict, "link %s is at the path of a device node (%s)", quote(at), n.from)
 		}
 	}
-	view := linkView(w.links)
-	w.settleOthers(view)
+	w.settleOthers()
 	moved := map[string]*entry[plan.Link]{}
 	for _, at := range sortedKeys(w.links) {
 		l := w.links[at]
-		place, to, err := view.follow(at, l.v.Target)
+		place, to, err := w.follow(at, l.v.Target)
 		switch {
 		case errors.Is(err, syscall.ELOOP):
 			w.refuseAt(l.from, ReasonLinkLoop, "link %s to %s leads back to itself", quote(at), quote(l.v.Target))
 			continue
 		case err != nil:
 			w.refuseAt(l.from, ReasonLink, "link %s to %s: %v", quote(at), quote(l.v.Target), err)
+			continue
+		case pathProblem(place) != "":
+			w.refuseAt(l.from, ReasonLink, "link %s, which is %s by way of other links, %s", quote(at), quote(place), pathProblem(place))
 			continue
 		}
 		l.v.Path, l.v.Target = place, to
@@ -104,14 +106,14 @@ func (w *work) settleLinks() {
 // refuses the others. NVIDIA's library brings both for a Jetson: libcuda.so to
 // libcuda.so.1, as for every driver library, and to libcuda.so.1.1, as the
 // board's CSV file and the host have it. The first is kept.
-func (w *work) settleOthers(view linkView) {
+func (w *work) settleOthers() {
 	for _, o := range w.others {
 		l := w.links[o.at]
 		if l == nil {
 			continue // a mount stands for it
 		}
-		kept, err1 := host.Resolve(view, l.v.Target)
-		other, err2 := host.Resolve(view, o.to)
+		kept, err1 := host.Resolve(w.view, l.v.Target)
+		other, err2 := host.Resolve(w.view, o.to)
 		if err1 == nil && err2 == nil && kept == other {
 			w.notes = append(w.notes, plan.Note{
 				Device: deviceOf(o.from), Edit: editOf(o.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(o.to)), Reason: NoteSameEnd,
@@ -135,24 +137,24 @@ func relative(place, to string) string {
 
 // follow returns where a link and its target really are, and an error when it
 // leads back to itself. Most links have nothing to do with another one.
-func (v linkView) follow(at, target string) (place, to string, err error) {
-	if !v.above(at) && !v.above(target) && v[target] == nil {
+func (w *work) follow(at, target string) (place, to string, err error) {
+	if !w.isLinkAbove(at) && !w.isLinkAbove(target) && w.links[target] == nil {
 		return at, target, nil
 	}
-	if place, err = host.ResolveDir(v, at); err != nil {
+	if place, err = host.ResolveDir(w.view, at); err != nil {
 		return "", "", err
 	}
-	if to, err = host.ResolveDir(v, target); err != nil {
+	if to, err = host.ResolveDir(w.view, target); err != nil {
 		return "", "", err
 	}
-	_, err = host.Resolve(v, at)
+	_, err = host.Resolve(w.view, at)
 	return place, to, err
 }
 
-// above reports whether a directory above p is a link.
-func (v linkView) above(p string) bool {
+// isLinkAbove reports whether a directory above p is a link of the plan.
+func (w *work) isLinkAbove(p string) bool {
 	linked := false
-	parents(p, func(dir string) bool { linked = v[dir] != nil; return !linked })
+	parents(p, func(dir string) bool { linked = w.links[dir] != nil; return !linked })
 	return linked
 }
 

@@ -20,7 +20,7 @@ func quote(s string) string {
 func sortedKeys[K ~string | ~uint32, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // pathProblem says what is wrong with an absolute path; empty: nothing. It is
-// clean, not "/", and within the kernel's lengths.
+// clean, not "/", within the kernel's lengths, and not deeper than any real one.
 func pathProblem(p string) string {
 	switch {
 	case p == "":
@@ -33,6 +33,9 @@ func pathProblem(p string) string {
 		return fmt.Sprintf("is longer than %d bytes", maxPath)
 	case path.Clean(p) != p:
 		return fmt.Sprintf("is not clean: write %s", quote(path.Clean(p)))
+	}
+	if strings.Count(p, "/") > maxDepth {
+		return fmt.Sprintf("is more than %d names deep", maxDepth)
 	}
 	for name := range strings.SplitSeq(p, "/") {
 		if len(name) > maxName {

@@ -51,9 +51,16 @@ const (
 	maxFolders = 256
 	maxPath    = 4095
 	maxName    = 255
+	maxDepth   = 64 // names in one path
 	maxOptions = 16
 	maxValue   = 4096 // bytes of an environment variable's value
+	maxHinted  = 100  // missing files beside which others are looked for
 )
+
+// maxLooks bounds what one translation asks of the host, and of the plan's own
+// links: what a path costs is up to whoever made the links that it leads through.
+// The 224 MIG devices of 32 GPUs take 700.
+const maxLooks = 200_000
 
 // Edits translates edits, looking up device nodes and mount sources on root.
 // Edits of several devices go into one plan: what they share is merged when
@@ -64,23 +71,26 @@ const (
 // those of Reasons.
 func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 	w := &work{
-		root: root, opts: opts, look: newLook(root, opts.DriverRoot),
+		opts: opts, look: newLook(root, opts.DriverRoot),
 		nodes: map[string]*entry[plan.Node]{}, mounts: map[string]*entry[plan.Mount]{},
 		links: map[string]*entry[plan.Link]{}, modes: map[string]*entry[plan.Mode]{},
 		env: map[string]*entry[plan.Var]{}, folders: map[string]plan.Owners{}, groups: map[uint32]plan.Owners{},
 	}
+	w.view = &metered{Root: linkView(w.links)}
 	w.options()
 	for _, e := range edits {
-		if e.Device != "" && !slices.Contains(w.devices, e.Device) {
-			w.devices = append(w.devices, e.Device)
+		if e.Device != "" {
+			w.devices = union(w.devices, plan.Owners{e.Device})
 		}
 	}
-	slices.Sort(w.devices)
 	if len(w.refusals) == 0 {
 		for _, e := range edits {
 			w.part(e, edits).translate()
 		}
 		w.settle()
+	}
+	if w.look.root.spent() || w.view.spent() {
+		return plan.Plan{}, refuse.New(ReasonTooMany, "containerEdits", "their paths lead through more than %d files and links", maxLooks)
 	}
 	if len(w.refusals) > 0 {
 		return plan.Plan{}, refuse.Join(w.refusals...)
@@ -90,9 +100,9 @@ func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 
 // work is one translation under way.
 type work struct {
-	root     host.Root
 	opts     Options
 	look     *look
+	view     *metered // a container that has nothing but the plan's links
 	devices  []string
 	refusals []*refuse.Error
 
@@ -138,6 +148,7 @@ func (w *work) part(e cdi.Edits, all []cdi.Edits) *part {
 	if p.owners == nil {
 		p.owners = plan.Owners{e.Kind} // asked for without any device of the Spec
 	}
+	p.owners = slices.Clip(p.owners) // each entry adds to a copy of its own
 	return p
 }
 
@@ -214,9 +225,16 @@ func (w *work) options() {
 	}
 }
 
-// union merges owners, sorted.
-func union(a, b plan.Owners) plan.Owners {
-	out := slices.Concat(a, b)
-	slices.Sort(out)
-	return slices.Compact(out)
+// union puts the names of b into a; both are sorted. What thousands of devices
+// share is merged that often, so a is not copied each time.
+func union(a, b []string) []string {
+	if len(a) == 0 || slices.Equal(a, b) {
+		return b
+	}
+	for _, name := range b {
+		if i, there := slices.BinarySearch(a, name); !there {
+			a = slices.Insert(a, i, name)
+		}
+	}
+	return a
 }

@@ -1,0 +1,7 @@
+package translate
+
+// Limits that the tests hold a translation to.
+const (
+	MaxLooks = maxLooks
+	MaxDepth = maxDepth
+)
