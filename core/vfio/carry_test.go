@@ -49,7 +49,17 @@ var more = []story{
 		r.echo("0000:0a:00.0", "/sys/bus/pci/drivers/nvidia/unbind")
 		r.echo("nvidia", "/sys/bus/pci/devices/0000:0a:00.0/driver_override")
 	}},
+	{name: "a mediated device", profile: "vgpu-a40", asks: []string{"gputype=mdev mdev=nvidia-558"}, prepare: a40VFs},
+	{name: "mediated devices and a whole GPU", profile: "vgpu-a40", prepare: a40VFs,
+		asks: []string{"gputype=mdev mdev=A40-2Q", "pci=3b:00.0", "gputype=mdev mdev=nvidia-558"}},
+	{name: "vendor vGPUs", profile: "vgpu-l40s", asks: []string{"gputype=mdev mdev=1148", "gputype=mdev mdev=L40S-2Q"}, prepare: l40sVFs},
+	{name: "virtual functions that are on", profile: "vgpu-a40", asks: []string{"gputype=sriov", "gputype=sriov"}, prepare: a40VFs},
+	{name: "virtual functions that are off", profile: "vgpu-a40", asks: []string{"gputype=sriov", "gputype=sriov"}},
+	{name: "virtual functions beside a whole GPU", profile: "vgpu-a40", asks: []string{"gputype=sriov", "pci=3b:00.0"}},
 }
+
+func a40VFs(r *rig)  { r.echo("4", "/sys/bus/pci/devices/0000:e8:00.0/sriov_numvfs") }
+func l40sVFs(r *rig) { r.echo("4", "/sys/bus/pci/devices/0000:61:00.0/sriov_numvfs") }
 
 func (s story) start(t *testing.T) *rig {
 	t.Helper()

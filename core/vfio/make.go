@@ -41,9 +41,9 @@ func Make(r host.Root, m host.Model, asks []Ask, opts Options) (Plan, error) {
 	for _, c := range chosen {
 		switch c.ask.Request.Type {
 		case request.MDev:
-			d.check(c.ask, d.vgpu(c))
+			d.check(c.ask, d.vgpu(c, chosen))
 		case request.SRIOV:
-			d.check(c.ask, d.virtual(c))
+			d.check(c.ask, d.virtual(c, chosen))
 		default:
 			d.check(c.ask, d.whole(c, chosen))
 		}
@@ -70,6 +70,8 @@ type making struct {
 	refusals []*refuse.Error
 	err      error          // the host could not be read
 	ports    map[string]int // root ports, by what goes below them
+	parts    []pci.BDF      // functions that have a vGPU or a virtual function of this plan, one each time
+	boards   []pci.BDF      // theirs
 	on       []pair         // virtual functions
 	released []pair         // from the host's drivers
 	marked   []pair         // for a VFIO driver

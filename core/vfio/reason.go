@@ -26,6 +26,7 @@ const (
 	NoVGPU      refuse.Reason = "no-vgpu"
 	UnknownType refuse.Reason = "unknown-vgpu-type"
 	NoInstances refuse.Reason = "no-vgpu-instances"
+	LeftOver    refuse.Reason = "mdev-left-over"
 )
 
 // Reasons why a plan is not carried out, or not taken back.
@@ -45,6 +46,8 @@ const (
 	StaysUnder refuse.Reason = "group-member-stays"
 	MIGLost    refuse.Reason = "mig-devices-lost"
 	Persist    refuse.Reason = "persistence-daemon"
+	TurnedOn   refuse.Reason = "virtual-functions-turned-on"
+	BareVF     refuse.Reason = "bare-virtual-function"
 )
 
 // Reasons returns every reason of this package with its meaning, those of notes too.
@@ -68,6 +71,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: NoVGPU, Meaning: "The host's driver makes no vGPUs of this GPU."},
 		{Reason: UnknownType, Meaning: "The GPU has no vGPU type of that name."},
 		{Reason: NoInstances, Meaning: "No vGPU of that type is left."},
+		{Reason: LeftOver, Meaning: "A mediated device of a machine and a device of these names is there already."},
 
 		{Reason: BadPlan, Meaning: "The plan has a write that no plan of this program has."},
 		{Reason: HostChanged, Meaning: "The host is not as it was when the plan was made."},
@@ -81,5 +85,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: StaysUnder, Meaning: "A device of the IOMMU group has no driver and stays as it is."},
 		{Reason: MIGLost, Meaning: "The GPU is in MIG mode: its MIG devices go when it is given away, and are not made again."},
 		{Reason: Persist, Meaning: "NVIDIA's persistence daemon is there; while it has the GPU open, giving it away waits."},
+		{Reason: TurnedOn, Meaning: "Virtual functions are turned on for the machine, and off again afterwards."},
+		{Reason: BareVF, Meaning: "A virtual function of NVIDIA's goes to the machine without being a vGPU."},
 	}
 }
