@@ -75,6 +75,11 @@ func TestVerdicts(t *testing.T) {
 			name: "a stop of what was refused as expected", want: reports.Broken, why: "2: stop c1: c1 does not run",
 			text: "host: dgx-a100\ncontainers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=15}}}}\nsteps: [{start: c1, expect: {c1: {refused: not-found}}}, {stop: c1}]",
 		},
+		{
+			name: "a start of what was to be refused and was not", want: reports.Fail, why: "it was carried out",
+			text: one + "steps: [{start: c1, expect: {c1: {refused: not-found, running: false}}}, {start: c1}]",
+		},
+		{name: "a start of what runs", text: one + "steps: [{start: c1}, {start: c1}]", want: reports.Broken, why: "2: start c1: c1 runs already"},
 		{name: "a stop of what does not run", text: one + "steps: [{stop: c1}]", want: reports.Broken, why: "1: stop c1: c1 does not run"},
 		{
 			name: "a refusal that is overtaken by the next start", want: reports.Fail, why: "nvidia.com/gpu=7",

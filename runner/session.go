@@ -102,7 +102,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 		s.step = fmt.Sprintf("%d: %s", i+1, stepName(&st))
-		if err := s.do(ctx, &st); errors.Is(err, errRefused) {
+		if err := s.do(ctx, &st); errors.Is(err, errRefused) || errors.Is(err, errCarriedOut) {
 			s.notes = append(s.notes, fmt.Sprintf("the scenario ended at step %s: %v", s.step, err))
 			return nil
 		} else if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
+	"gpurig/reports"
 	"gpurig/runner/target"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
@@ -52,6 +53,9 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 // container.
 func (s *session) start(ctx context.Context, c *container) error {
 	if c.running() {
+		if slices.ContainsFunc(s.found, func(f reports.Finding) bool { return f.Container == c.name }) {
+			return fmt.Errorf("%s %w", c.name, errCarriedOut)
+		}
 		return fmt.Errorf("%s runs already", c.name)
 	}
 	return s.carryOut(ctx, c, c.devices, c.started)
@@ -60,6 +64,10 @@ func (s *session) start(ctx context.Context, c *container) error {
 // errRefused says that a step has no container to be done on, and that the product's
 // refusal of it was found fault with already: that is the verdict.
 var errRefused = errors.New("was refused before")
+
+// errCarriedOut says the opposite: a start that was to be refused was not, which was
+// found fault with.
+var errCarriedOut = errors.New("runs already")
 
 func (s *session) notRunning(c *container) error {
 	s.unjudged(c)

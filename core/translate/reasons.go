@@ -63,7 +63,7 @@ const (
 	NoteReadOnly   = "made-read-only"   // a mount without ro or rw is read-only
 	NoteHidden     = "hidden-by-init"   // an init that mounts over the directory hides it
 	NoteOverMount  = "link-over-mount"  // the mount at the link's path stands for the link
-	NoteSameEnd    = "same-end"         // a link that leads to the same file is there already
+	NoteSameEnd    = "same-end"         // a later link at the path leads to the same file
 	NoteNoFolder   = "no-folder"        // a library cache update that names no folder
 	NoteByPolicy   = policy.LeftOutByPolicy
 )
@@ -117,7 +117,7 @@ func Reasons() []refuse.Meaning {
 // NoteReasons lists why edits are noted.
 func NoteReasons() []refuse.Meaning {
 	notes := []refuse.Meaning{
-		{Reason: NoteSameEnd, Meaning: "Another link at the same path leads to the same file."},
+		{Reason: NoteSameEnd, Meaning: "A later link at the same path leads to the same file."},
 		{Reason: NoteAnnotation, Meaning: "Annotations have no effect on a container."},
 		{Reason: NoteNeverRun, Meaning: "Hooks' work is done without running their programs."},
 		{Reason: NoteMknod, Meaning: "The container may use the nodes, and make none."},

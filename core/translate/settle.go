@@ -105,7 +105,7 @@ func (w *work) settleLinks() {
 // settleOthers merges links at one path whose targets end at the same file, and
 // refuses the others. NVIDIA's library brings both for a Jetson: libcuda.so to
 // libcuda.so.1, as for every driver library, and to libcuda.so.1.1, as the
-// board's CSV file and the host have it. The first is kept.
+// board's CSV file and the host have it. The last is kept, as its hook has it.
 func (w *work) settleOthers() {
 	for _, o := range w.others {
 		l := w.links[o.at]
@@ -116,9 +116,10 @@ func (w *work) settleOthers() {
 		other, err2 := host.Resolve(w.view, o.to)
 		if err1 == nil && err2 == nil && kept == other {
 			w.notes = append(w.notes, plan.Note{
-				Device: deviceOf(o.from), Edit: editOf(o.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(o.to)), Reason: NoteSameEnd,
-				Detail: fmt.Sprintf("it leads to %s already, by way of %s", kept, quote(l.v.Target)),
+				Device: deviceOf(l.from), Edit: editOf(l.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(l.v.Target)), Reason: NoteSameEnd,
+				Detail: fmt.Sprintf("a later one leads to %s too, by way of %s", kept, quote(o.to)),
 			})
+			l.v.Target, l.from = o.to, o.from
 			continue
 		}
 		w.refuseAt(o.from, ReasonConflict, "link %s: to %s here, to %s elsewhere (%s)", quote(o.at), quote(o.to), quote(l.v.Target), l.from)

@@ -171,6 +171,28 @@ func TestVendorsHooksAndOursShowTheSame(t *testing.T) {
 	}
 }
 
+// A Jetson's Spec names links twice, to a link and to the file that it ends at: the last
+// is the one that stays. (What else the hooks do there depends on the processor.)
+func TestLinksNamedTwiceAreTheVendors(t *testing.T) {
+	vendor := peers.Path(t, "nvidia-cdi-hook")
+	r := requireOCI(t, "runc")
+	q := ask(t, "jetson-agx-orin", "nvidia.com/gpu=0")
+	const dir = "/usr/lib/aarch64-linux-gnu/nvidia/"
+	twice := []string{dir + "libcuda.so", dir + "libvulkansc.so", dir + "libnvidia-vksc-core.so"}
+	links := func(way string) []observe.Link {
+		return slices.DeleteFunc(q.start(t, r.t, "glibc", vendor, way).Links, func(l observe.Link) bool { return !slices.Contains(twice, l.Path) })
+	}
+	want := links("vendor")
+	if len(want) != len(twice) {
+		t.Fatalf("the vendor's hooks make %v; want those of %q", want, twice)
+	}
+	for _, way := range ways[1:] {
+		if got := links(way); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, the vendor's: %v", way, got, want)
+		}
+	}
+}
+
 // The negative control: what cdi-hook leaves undone is a difference.
 func TestVendorsHooksAndOursDifferWhereALinkIsMissing(t *testing.T) {
 	vendor := peers.Path(t, "nvidia-cdi-hook")
