@@ -25,7 +25,7 @@ var pageScript string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// openCases is how many failed results, and broken ones, a page shows unfolded.
+// openCases is how many groups of failed results, and of broken ones, a page shows unfolded.
 const openCases = 5
 
 // HTML returns the report as one page that needs nothing else: style and script
@@ -43,6 +43,7 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 		Script:   template.JS(pageScript),
 		Headline: headline(Report{Totals: r.Totals, Complete: r.Complete, Shard: oneLine(r.Shard)}),
 		Started:  r.Started.UTC().Format(time.DateTime) + " UTC",
+		State:    worst(r),
 		CutShort: !r.Complete,
 		Notes:    lines(r.Notes),
 		Compared: since != nil,
@@ -61,6 +62,19 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 		return nil, fmt.Errorf("report as HTML: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// worst is what a run ends as: see the exit codes.
+func worst(r Report) Verdict {
+	switch t := r.Totals; {
+	case t.Fail > 0:
+		return Fail
+	case t.Broken > 0 || !r.Complete:
+		return Broken
+	case t.Pass+t.Differ > 0:
+		return Pass
+	}
+	return Skip
 }
 
 // source names an inline style or script in a page's policy: by its digest.
@@ -152,10 +166,9 @@ func (p *page) since(c Comparison, r Report) {
 }
 
 func (p *page) results(r Report) {
-	fails, brokens := pageCases{ID: "failed", Title: "Failed: the product is wrong"}, pageCases{ID: "broken", Title: "Broken: could not be judged"}
-	differ := pageCases{ID: "differ", Title: differTitle}
 	filters := []pageFilter{{Name: "verdict", Column: 0}, {Name: "area", Column: 1}, {Name: "host", Column: 3}, {Name: "target", Column: 4}}
 	values := []map[string]bool{{}, {}, {}, {}}
+	rows := map[string]pageRow{}
 	for i, res := range r.Results {
 		row := pageRow{Number: i + 1, Verdict: res.Verdict, Host: oneLine(res.Host), Target: oneLine(res.Target), Took: fmt.Sprintf("%.1f", res.DurationMS)}
 		area, name, ok := strings.Cut(oneLine(res.ID()), "/")
@@ -165,36 +178,39 @@ func (p *page) results(r Report) {
 		row.Area, row.Name = area, name
 		row.Linked = res.Verdict == Fail || res.Verdict == Broken || res.Verdict == Differ
 		p.Results = append(p.Results, row)
+		rows[res.Key()] = row
 		for k, v := range []string{string(res.Verdict), area, row.Host, row.Target} {
 			if v != "" {
 				values[k][v] = true
 			}
 		}
-		if !row.Linked {
-			continue
-		}
-		list := &fails
-		if res.Verdict == Broken {
-			list = &brokens
-		}
-		if res.Verdict == Differ {
-			list = &differ
-		}
-		list.Cases = append(list.Cases, caseOf(res, row, len(list.Cases) < openCases))
 	}
 	for k := range filters {
 		filters[k].Values = slices.Sorted(maps.Keys(values[k]))
 	}
 	p.Filters = filters
-	for _, list := range []pageCases{fails, brokens, differ} {
-		if len(list.Cases) > 0 {
-			p.Bad = append(p.Bad, list)
+	for _, kind := range []struct {
+		id, title string
+		verdict   Verdict
+	}{{"failed", "Failed: the product is wrong", Fail}, {"broken", "Broken: could not be judged", Broken}, {"differ", differTitle, Differ}} {
+		bad := pick(r, kind.verdict)
+		if len(bad) == 0 {
+			continue
 		}
+		list, all := pageCases{ID: kind.id, Title: kind.title, Count: len(bad)}, groups(bad)
+		list.Causes, list.More = mainCauses(bad, len(all))
+		for i, g := range all {
+			list.Cases = append(list.Cases, caseOf(g, rows, i < openCases))
+		}
+		p.Bad = append(p.Bad, list)
 	}
 }
 
-func caseOf(res Result, row pageRow, open bool) pageCase {
-	c := pageCase{pageRow: row, ID: oneLine(res.ID()), Title: oneLine(res.Title), Reason: clean(res.Reason), Evidence: clean(strings.Join(res.Evidence, "\n")), Open: open}
+// caseOf tells once what all results of a group say.
+func caseOf(group []Result, rows map[string]pageRow, open bool) pageCase {
+	res := group[0]
+	c := pageCase{pageRow: rows[res.Key()], Title: oneLine(res.Title), Reason: clean(res.Reason), Evidence: clean(strings.Join(res.Evidence, "\n")), Targets: oneLine(targetsOf(group)), Open: open}
+	c.Name = oneLine(res.Scenario)
 	for _, f := range res.Findings {
 		where := slices.DeleteFunc([]string{f.Station, f.Container, f.Step}, func(s string) bool { return s == "" })
 		c.Findings = append(c.Findings, pageFinding{Where: oneLine(strings.Join(where, ", ")), What: clean(f.What), Want: clean(f.Want), Got: clean(f.Got)})
@@ -202,10 +218,17 @@ func caseOf(res Result, row pageRow, open bool) pageCase {
 			c.Next = append(c.Next, next)
 		}
 	}
-	s := res.Stations
+	for _, res := range group {
+		c.Results = append(c.Results, pageResult{rows[res.Key()], oneLine(res.ID()), stationsOf(res.Stations)})
+	}
+	return c
+}
+
+func stationsOf(s Stations) []pageStation {
+	var out []pageStation
 	add := func(name, digest string) {
 		if digest != "" {
-			c.Stations = append(c.Stations, pageStation{Name: oneLine(name), Digest: oneLine(digest)})
+			out = append(out, pageStation{Name: oneLine(name), Digest: oneLine(digest)})
 		}
 	}
 	add("host", s.Host)
@@ -216,7 +239,7 @@ func caseOf(res Result, row pageRow, open bool) pageCase {
 	for _, k := range slices.Sorted(maps.Keys(s.Seen)) {
 		add("observation of "+k, s.Seen[k])
 	}
-	return c
+	return out
 }
 
 func (p *page) skips(r Report) {

@@ -263,7 +263,7 @@ func TestPageHasEveryResult(t *testing.T) {
 		if n.Data == "tr" && n.Parent.Data == "tbody" && slices.Contains(n.Parent.Parent.Attr, html.Attribute{Key: "id", Val: "results"}) {
 			rows++
 		}
-		if n.Data == "details" {
+		if n.Data == "li" {
 			for _, a := range n.Attr {
 				cases["#"+a.Val] = a.Key == "id" || cases["#"+a.Val]
 			}

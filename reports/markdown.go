@@ -45,13 +45,29 @@ func Markdown(r Report) []byte {
 	list(&b, "Failed: the product is wrong", pick(r, Fail), findingLines)
 	list(&b, "Broken: could not be judged", pick(r, Broken), brokenLines)
 	list(&b, differTitle, pick(r, Differ), findingLines)
-	for _, res := range r.Results {
-		for _, n := range res.Notes {
-			fmt.Fprintf(&b, "\n%s: %s\n", cell(res.Key()), cell(n))
+	for i, n := range noted(r) {
+		if i == 0 {
+			fmt.Fprint(&b, "\n## Noted\n\n")
 		}
+		fmt.Fprintf(&b, "- %s: %s\n", times(n.Count), cell(n.Text))
 	}
 	skips(&b, pick(r, Skip))
-	return []byte(b.String())
+	return shorten(b.String())
+}
+
+// maxMarkdown is what GitHub takes as the summary of a step.
+//
+// Reference: https://docs.github.com/actions, "Step isolation and limits"
+const maxMarkdown = 1 << 20
+
+// shorten cuts a summary that is too long at the end of a line, and says so.
+func shorten(s string) []byte {
+	if len(s) <= maxMarkdown {
+		return []byte(s)
+	}
+	const rest = "\nThe rest is left out: a summary has at most 1 MiB. The other reports have all of it.\n"
+	s = s[:maxMarkdown-len(rest)]
+	return []byte(s[:strings.LastIndexByte(s, '\n')+1] + rest)
 }
 
 // differTitle heads what is a finding about a manager, and no failure.
@@ -67,9 +83,9 @@ func brokenLines(res Result) string {
 
 func findingLines(res Result) string {
 	var lines []string
-	for _, f := range res.Findings {
+	for i, f := range res.Findings {
 		lines = append(lines, "  - "+cell(f.Line()))
-		if f.Next != "" {
+		if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
 			lines = append(lines, "    - next: "+cell(f.Next))
 		}
 	}
@@ -122,12 +138,32 @@ func list(b *strings.Builder, title string, results []Result, detail func(Result
 		return
 	}
 	fmt.Fprintf(b, "\n## %s (%d)\n\n", title, len(results))
-	for i, res := range results {
+	all := groups(results)
+	first, more := mainCauses(results, len(all))
+	for i, c := range first {
+		if i == 0 {
+			fmt.Fprint(b, "| results | first finding |\n|---:|---|\n")
+		}
+		fmt.Fprintf(b, "| %d | %s |\n", c.Count, cell(c.Text))
+	}
+	if more > 0 {
+		fmt.Fprintf(b, "| | and %d more |\n", more)
+	}
+	if len(first) > 0 {
+		fmt.Fprintln(b)
+	}
+	listed := 0
+	for i, group := range all {
 		if i == maxListed {
-			fmt.Fprintf(b, "- and %d more\n", len(results)-maxListed)
+			fmt.Fprintf(b, "- and %d more\n", len(results)-listed)
 			break
 		}
-		fmt.Fprintf(b, "- **%s** on %s, host %s: %s\n", cell(res.ID()), cell(res.Target), cell(res.Host), cell(res.Title))
+		listed += len(group)
+		res, also := group[0], ""
+		if n := len(group) - 1; n > 0 {
+			also = fmt.Sprintf(", and %d more like it on %s", n, cell(targetsOf(group)))
+		}
+		fmt.Fprintf(b, "- **%s** on %s, host %s%s: %s\n", cell(res.ID()), cell(res.Target), cell(res.Host), also, cell(res.Title))
 		if d := detail(res); d != "" {
 			fmt.Fprintln(b, d)
 		}

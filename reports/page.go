@@ -10,6 +10,7 @@ type (
 		Style              template.CSS
 		Script             template.JS
 		Headline, Started  string
+		State              Verdict // the worst there is, and what colours the top
 		CutShort, Compared bool
 		Notes              []string
 		Targets            []pageTarget
@@ -49,15 +50,24 @@ type (
 	}
 	pageCases struct {
 		ID, Title string
+		Count     int
+		Causes    []cause // where there are many cases
+		More      int     // causes that are not listed
 		Cases     []pageCase
 	}
-	pageCase struct {
+	pageCase struct { // results of one scenario that say the same
 		pageRow
-		ID, Title, Reason, Evidence string
-		Open                        bool
-		Findings                    []pageFinding
-		Next                        []string
-		Stations                    []pageStation
+		Title, Reason, Evidence string
+		Targets                 string
+		Open                    bool
+		Findings                []pageFinding
+		Next                    []string
+		Results                 []pageResult
+	}
+	pageResult struct {
+		pageRow
+		ID       string
+		Stations []pageStation
 	}
 	pageFinding struct{ Where, What, Want, Got string }
 	pageStation struct{ Name, Digest string }

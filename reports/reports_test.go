@@ -3,6 +3,7 @@ package reports_test
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,5 +244,59 @@ func TestB49WhatIsNoReportIsRefused(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("Read(%s) = %v; want one line that names it", file, err)
 		}
+	}
+}
+
+// many is a report of one scenario for each area that fails alike in each variant on
+// each target, and of one more that fails in a way of its own.
+func many(areas int) reports.Report {
+	r := reports.Report{}
+	for i := range areas {
+		for _, target := range []string{"lxc", "sim"} {
+			for _, cgroup := range []string{"v1", "v2"} {
+				r.Results = append(r.Results, reports.Result{Scenario: fmt.Sprintf("area%d/x", i), Title: "X.", Variant: map[string]string{"cgroup": cgroup},
+					Host: "t4-server", Target: target, Verdict: reports.Fail, Findings: []reports.Finding{{Station: "spec", Container: "c1", What: "refusal", Want: "none", Got: "lost"}}})
+			}
+		}
+	}
+	r.Results[0].Findings[0].Got = "another"
+	r.Finish(true)
+	return r
+}
+
+// What many results have in common is told once, in every format that people read,
+// and none of them is lost.
+func TestWhatIsAlikeIsToldOnce(t *testing.T) {
+	r := many(8)
+	for name, text := range map[string]string{"terminal": reports.Summary(r, 0), "Markdown": string(reports.Markdown(r)), "page": string(render(t, r, nil))} {
+		if n := strings.Count(text, "want none, got another") + strings.Count(text, "<td>another"); n < 1 || n > 3 {
+			t.Errorf("%s: the one of its own is told %d times:\n%s", name, n, text)
+		}
+		if n := strings.Count(text, "got lost") + strings.Count(text, "<td>lost"); n != 8+1 { // each scenario, and the cause of most
+			t.Errorf("%s: what 31 have in common is told %d times; want 9:\n%s", name, n, text)
+		}
+		if !strings.Contains(text, "31") {
+			t.Errorf("%s: how many have it in common is not told:\n%s", name, text)
+		}
+	}
+	page := string(render(t, r, nil))
+	for i := range r.Results {
+		if !strings.Contains(page, fmt.Sprintf(`<li id="r%d">`, i+1)) {
+			t.Errorf("result %d is not on the page", i+1)
+		}
+	}
+}
+
+// A summary is never longer than GitHub takes, and says what it lacks.
+func TestMarkdownIsNotTooLong(t *testing.T) {
+	r := many(40)
+	for i := range r.Results {
+		for range 100 {
+			r.Results[i].Findings = append(r.Results[i].Findings, reports.Finding{Station: "plan", What: "x", Want: "y", Got: fmt.Sprint(i) + strings.Repeat("z", 3000)})
+		}
+	}
+	text := reports.Markdown(r)
+	if n := len(text); n > 1<<20 || n < 1<<19 || !strings.HasSuffix(string(text), "has at most 1 MiB. The other reports have all of it.\n") {
+		t.Errorf("%d bytes, the last of them %q", n, text[max(0, n-200):])
 	}
 }

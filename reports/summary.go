@@ -12,19 +12,9 @@ import (
 // and why, what is broken, skips by reason, the totals last.
 func Summary(r Report, took time.Duration) string {
 	var b strings.Builder
-	for _, res := range append(pick(r, Differ), pick(r, Fail)...) {
-		fmt.Fprintf(&b, "\n%s %s, host %s\n  %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host, oneLine(res.Title))
-		for i, f := range res.Findings {
-			fmt.Fprintf(&b, "  %s\n", oneLine(f.Line()))
-			if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
-				fmt.Fprintf(&b, "    next: %s\n", oneLine(f.Next))
-			}
-		}
-	}
-	for _, res := range pick(r, Broken) {
-		fmt.Fprintf(&b, "\nBROKEN %s, host %s\n  %s\n", res.Key(), res.Host, oneLine(res.Reason))
-		for _, l := range res.Evidence {
-			fmt.Fprintf(&b, "    %s\n", oneLine(l))
+	for _, kind := range []Verdict{Differ, Fail, Broken} {
+		for _, group := range groups(pick(r, kind)) {
+			tell(&b, group)
 		}
 	}
 	byReason := map[string]int{}
@@ -37,14 +27,21 @@ func Summary(r Report, took time.Duration) string {
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
 		fmt.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
 	}
-	noted := map[string]int{}
-	for _, res := range r.Results {
-		for _, n := range res.Notes {
-			noted[n]++
-		}
+	for _, n := range noted(r) {
+		fmt.Fprintf(&b, "noted %s: %s\n", times(n.Count), n.Text)
 	}
-	for _, n := range slices.Sorted(maps.Keys(noted)) {
-		fmt.Fprintf(&b, "noted %d times: %s\n", noted[n], oneLine(n))
+	for _, kind := range []Verdict{Fail, Broken} {
+		bad := pick(r, kind)
+		first, more := mainCauses(bad, len(groups(bad)))
+		for i, c := range first {
+			if i == 0 {
+				fmt.Fprintf(&b, "\n%s %d, by what was found first:\n", strings.ToUpper(string(kind)), len(bad))
+			}
+			fmt.Fprintf(&b, "%6d x %s\n", c.Count, c.Text)
+		}
+		if more > 0 {
+			fmt.Fprintf(&b, "         and %d more\n", more)
+		}
 	}
 	if b.Len() > 0 {
 		fmt.Fprintln(&b)
@@ -53,14 +50,76 @@ func Summary(r Report, took time.Duration) string {
 	for _, res := range r.Results {
 		byTarget[res.Target] = append(byTarget[res.Target], res)
 	}
+	wide := 0
+	for name := range byTarget {
+		wide = max(wide, len(name))
+	}
 	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
-		fmt.Fprintf(&b, "%-5s %s\n", name, Count(byTarget[name]).words())
+		fmt.Fprintf(&b, "%-*s %s\n", wide, name, Count(byTarget[name]).words())
 	}
 	for _, p := range Across(r.Results) {
 		fmt.Fprintln(&b, oneLine(p.String()))
 	}
 	fmt.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
 	return b.String()
+}
+
+// tell writes what a group of results says: the first in full, the others by name.
+func tell(b *strings.Builder, group []Result) {
+	res := group[0]
+	fmt.Fprintf(b, "\n%s %s, host %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host)
+	if len(res.Findings) == 0 {
+		fmt.Fprintf(b, "  %s\n", oneLine(res.Reason))
+		for _, l := range res.Evidence {
+			fmt.Fprintf(b, "    %s\n", oneLine(l))
+		}
+	} else {
+		fmt.Fprintf(b, "  %s\n", oneLine(res.Title))
+	}
+	for i, f := range res.Findings {
+		fmt.Fprintf(b, "  %s\n", oneLine(f.Line()))
+		if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
+			fmt.Fprintf(b, "    next: %s\n", oneLine(f.Next))
+		}
+	}
+	if len(group) > 1 {
+		fmt.Fprintf(b, "  and the same of %s\n", strings.Join(alike(group), ", "))
+	}
+}
+
+// alike names what else is in a group, by what the first line has not told.
+func alike(group []Result) []string {
+	var out []string
+	for _, r := range group[1:] {
+		name := strings.TrimPrefix(r.Key(), r.Scenario)
+		if r.Host != group[0].Host {
+			name += ", host " + r.Host
+		}
+		out = append(out, strings.TrimSpace(oneLine(name)))
+	}
+	return out
+}
+
+// noted are the notes of all results, each once, in order.
+func noted(r Report) []cause {
+	count := map[string]int{}
+	for _, res := range r.Results {
+		for _, n := range res.Notes {
+			count[oneLine(n)]++
+		}
+	}
+	var out []cause
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		out = append(out, cause{count[text], text})
+	}
+	return out
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func oneLine(s string) string { return strings.ReplaceAll(clean(s), "\n", " ") }

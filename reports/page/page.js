@@ -15,7 +15,10 @@ function show() {
 }
 function open() {
   const at = document.getElementById(location.hash.slice(1));
-  if (at instanceof HTMLDetailsElement) at.open = true;
+  const box = at && at.closest("details");
+  if (!box) return;
+  box.open = true;
+  box.scrollIntoView();
 }
 form.addEventListener("input", show);
 form.addEventListener("submit", e => e.preventDefault());

@@ -115,8 +115,14 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 			notes = append(notes, note)
 		}
 	}
+	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
+		notes = append(notes, fmt.Sprintf("%s stands for %s", f.instead[h], h))
+	}
+	if len(faults) > 0 {
+		notes = append(notes, fmt.Sprintf("every host has %s; what scenarios expect is of hosts without", strings.Join(faults.Texts(), ", ")))
+	}
 	for _, n := range notes {
-		fmt.Fprintf(s.Err, "note: %s\n", n)
+		fmt.Fprintf(s.Err, "note: %s\n", printable(n))
 	}
 	targets, err := openTargets(f.targets, f.lxd, f.lxcVersion, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
@@ -125,12 +131,6 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	specs := specgen.New(specgen.Options{CacheDir: cacheDir()})
 	defer specs.Close()
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
-	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
-		fmt.Fprintf(s.Err, "note: %s stands for %s\n", printable(f.instead[h]), h)
-	}
-	if len(faults) > 0 {
-		fmt.Fprintf(s.Err, "note: every host has %s; what scenarios expect is of hosts without\n", strings.Join(faults.Texts(), ", "))
-	}
 	started := time.Now()
 	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{Instead: f.instead}, Jobs: f.jobs,
 		Hardware: hw, Shard: shard, Faults: faults, Timeout: f.timeout, Result: show.result}, variants)
