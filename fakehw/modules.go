@@ -67,7 +67,8 @@ func (b *builder) loaded() map[string]*module {
 			}
 		}
 	}
-	for _, pair := range [][2]string{{"nvidia", "nvidia_uvm"}, {"nvidia", "nvidia_modeset"}, {"nvidia_modeset", "nvidia_drm"}, {"nvidia", "nvidia_fs"}, {"nvidia", "gdrdrv"}} {
+	for _, pair := range [][2]string{{"nvidia", "nvidia_uvm"}, {"nvidia", "nvidia_modeset"}, {"nvidia_modeset", "nvidia_drm"}, {"nvidia", "nvidia_fs"}, {"nvidia", "gdrdrv"},
+		{"nvidia", "nvidia_vgpu_vfio"}, {"mdev", "nvidia_vgpu_vfio"}, {"mdev", mdevDriver}} {
 		if out[pair[0]] != nil && out[pair[1]] != nil {
 			out[pair[0]].users = append(out[pair[0]].users, pair[1])
 		}

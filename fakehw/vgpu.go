@@ -64,10 +64,6 @@ func (b *builder) vgpu() {
 	if b.m.Driver == nil {
 		return
 	}
-	if b.m.Driver.VGPU != "" && b.m.Userspace != nil {
-		// A stand-in, as the libraries are. It comes with the vGPU manager.
-		b.file("/usr/lib/nvidia/sriov-manage", "#!/bin/bash\n", 0o755)
-	}
 	switch b.m.Driver.VGPU {
 	case host.VGPUMDev:
 		b.mdev()

@@ -58,7 +58,7 @@ func (d *discovery) libraries(root, dir string) (*Userspace, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "libcuda.so.") }) {
-		return nil, nil
+		return d.manager(root, dir, names)
 	}
 	current, err := d.loaded(root + dir + "/libcuda.so.1")
 	if err != nil {
@@ -85,7 +85,29 @@ func (d *discovery) libraries(root, dir string) (*Userspace, error) {
 	return u, err
 }
 
-// loaded returns the file name that the link of libcuda's SONAME ends at; empty
+// manages is the library that the package of the vGPU manager alone has.
+var manages = regexp.MustCompile(`^libnvidia-vgpu\.so\.([0-9]{2,}(?:\.[0-9]+)+)$`)
+
+// manager looks for the libraries of the vGPU manager in one directory without
+// libcuda; nil: none. It counts what the loader gets for NVML, which comes in the
+// same version.
+func (d *discovery) manager(root, dir string, names []string) (*Userspace, error) {
+	for _, name := range slices.Backward(names) {
+		m := manages.FindStringSubmatch(name)
+		if m == nil {
+			continue
+		}
+		u := &Userspace{Version: m[1], DriverRoot: root, LibDir: dir, VGPU: true}
+		current, err := d.loaded(root + dir + "/libnvidia-ml.so.1")
+		if version, ok := strings.CutPrefix(current, "libnvidia-ml.so."); ok && version != "1" {
+			u.Version = version
+		}
+		return u, err
+	}
+	return nil, nil
+}
+
+// loaded returns the file name that the link of a SONAME ends at; empty
 // if it is missing or leads nowhere.
 func (d *discovery) loaded(p string) (string, error) {
 	real, err := Resolve(d.r, p)

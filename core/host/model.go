@@ -55,6 +55,7 @@ type Userspace struct {
 	Persist    bool   `json:"persist,omitempty"`    // nvidia-persistenced's socket is there
 	Fabric     bool   `json:"fabric,omitempty"`     // nv-fabricmanager's socket is there
 	MPS        bool   `json:"mps,omitempty"`        // the MPS pipe directory is there
+	VGPU       bool   `json:"vgpu,omitempty"`       // the package of the vGPU manager: NVML, but no CUDA and no graphics
 }
 
 // A PCIFunction is one entry of /sys/bus/pci/devices.

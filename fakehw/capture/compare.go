@@ -166,7 +166,7 @@ func userspaceFacts(m host.Model) []fact {
 	}
 	return []fact{
 		{"version", u.Version}, {"driver root", u.DriverRoot}, {"folder", u.LibDir}, {"store path", u.StorePath},
-		{"persistence daemon", yes(u.Persist, "its socket")}, {"fabric manager", yes(u.Fabric, "its socket")}, {"MPS", yes(u.MPS, "its folder")},
+		{"persistence daemon", yes(u.Persist, "its socket")}, {"fabric manager", yes(u.Fabric, "its socket")}, {"MPS", yes(u.MPS, "its folder")}, {"package", yes(u.VGPU, "that of the vGPU manager")},
 	}
 }
 

@@ -132,7 +132,7 @@ func (c *collector) userspace(root string) {
 		"/usr/share/nvidia", "/etc/OpenCL/vendors/nvidia.icd", "/etc/nvidia-container-runtime",
 		"/etc/modprobe.d/*nvidia*", "/etc/modprobe.d/*nouveau*", "/usr/lib/modprobe.d/*nvidia*",
 		"/etc/cdi/*", "/run/cdi/*", "/etc/nv_tegra_release", "/etc/cufile.json",
-		"/run/nvidia-persistenced", "/run/nvidia-fabricmanager", "/run/nvidia-imex", "/etc/nvidia-imex", "/tmp/nvidia-mps",
+		"/run/nvidia-persistenced", "/run/nvidia-fabricmanager", "/run/nvidia-imex", "/run/nvidia-vgpu-mgr", "/etc/nvidia-imex", "/tmp/nvidia-mps",
 	} {
 		c.whole(root + p)
 	}

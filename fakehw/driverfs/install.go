@@ -31,7 +31,10 @@ func Install(t *tree.Tree, m host.Model) error {
 		}
 		in.branch = catalog.BranchNumber(u.Version)
 		in.place()
-		if !in.integratedOnly() {
+		switch {
+		case in.u.VGPU:
+			in.vgpuManager()
+		case !in.integratedOnly():
 			in.libraries()
 			in.tools()
 			in.data()

@@ -198,15 +198,19 @@ func (l *Library) SystemGetNVMLVersion() (string, nvml.Return) {
 }
 
 // SystemGetCudaDriverVersion returns 1000 times CUDA's major plus 10 times its
-// minor: 12040.
+// minor: 12040. Where there is no libcuda it is what the driver knows (nvml.h).
 func (l *Library) SystemGetCudaDriverVersion() (int, nvml.Return) {
 	return l.cuda("SystemGetCudaDriverVersion")
 }
 
 // SystemGetCudaDriverVersion_v2 is SystemGetCudaDriverVersion, asked of the
-// loaded libcuda.
+// loaded libcuda, which the package of the vGPU manager does not have.
 func (l *Library) SystemGetCudaDriverVersion_v2() (int, nvml.Return) {
-	return l.cuda("SystemGetCudaDriverVersion_v2")
+	v, r := l.cuda("SystemGetCudaDriverVersion_v2")
+	if r == nvml.SUCCESS && l.model.Userspace.VGPU {
+		return 0, nvml.ERROR_LIBRARY_NOT_FOUND
+	}
+	return v, r
 }
 
 func (l *Library) cuda(call string) (int, nvml.Return) {

@@ -149,6 +149,9 @@ func pair[T any](w *state, key string, get func() (T, T, nvml.Return)) {
 func (w *state) host(lib *nvmlfake.Library) {
 	fact(w, "driver", lib.SystemGetDriverVersion)
 	fact(w, "cuda", lib.SystemGetCudaDriverVersion)
+	if _, r := lib.SystemGetCudaDriverVersion_v2(); r == nvml.ERROR_LIBRARY_NOT_FOUND {
+		w.line("nolibcuda")
+	}
 }
 
 func (w *state) gpu(index int, d nvml.Device) {

@@ -227,7 +227,7 @@ func (p *Profile) userspace(m *host.Model) {
 	}
 	m.Userspace = &host.Userspace{
 		Version: version, DriverRoot: u.Root, LibDir: u.LibDir, StorePath: u.StorePath,
-		Persist: u.Persist, Fabric: u.FabricMgr, MPS: u.MPS,
+		Persist: u.Persist, Fabric: u.FabricMgr, MPS: u.MPS, VGPU: p.Driver != nil && p.Driver.VGPU != "",
 	}
 	if u.LibDir == "" {
 		if o, err := catalog.FindOS(p.OS.ID); err == nil {

@@ -15,7 +15,7 @@ func TestLdconfigListsTheDriversLibraries(t *testing.T) {
 		"a100-mig-2g-3g":  {"libcuda.so.1", "libnvidia-ml.so.1"},
 		"jetson-agx-orin": {"libcuda.so.1", "libnvidia-ml.so.1"},
 		"igx-orin":        {"libcuda.so.1", "libnvidia-ml.so.1"},
-		"vgpu-a40":        {"libnvidia-ml.so.1"},
+		"vgpu-a40":        {"libnvidia-ml.so.1"}, // and no CUDA, see below
 		"workstation":     {"libcuda.so.1", "libGLX_nvidia.so.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,8 +32,10 @@ func TestLdconfigListsTheDriversLibraries(t *testing.T) {
 			}
 		})
 	}
-	if said := says(t, "no-gpu", ldconfig, "-p"); strings.Contains(said, "libcuda") {
-		t.Error("a host without a GPU lists libcuda")
+	for name, is := range map[string]string{"no-gpu": "without a GPU", "vgpu-a40": "of vGPUs"} {
+		if said := says(t, name, ldconfig, "-p"); strings.Contains(said, "libcuda") {
+			t.Errorf("a host %s lists libcuda", is)
+		}
 	}
 }
 

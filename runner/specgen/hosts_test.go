@@ -3,6 +3,7 @@ package specgen
 import (
 	"errors"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -220,6 +221,28 @@ func TestDriverRoots(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: no libcuda", name)
+		}
+	}
+}
+
+// The package of the vGPU manager has no CUDA: nvcdi makes a Spec all the same, and
+// one line says what it is good for, in place of what to do about missing nodes.
+func TestHostsOfVGPUsHaveNoCUDA(t *testing.T) {
+	g := shared(t)
+	for _, name := range []string{"vgpu-a100", "vgpu-a40", "vgpu-l40s"} {
+		res := generate(t, g, Request{Model: profile(t, name)})
+		var libraries []string
+		for _, m := range res.Spec.ContainerEdits.Mounts {
+			if base, _, ok := strings.Cut(path.Base(m.HostPath), ".so."); ok {
+				libraries = append(libraries, base)
+			}
+		}
+		slices.Sort(libraries)
+		if got := strings.Join(libraries, " "); got != "libnvidia-ml libnvidia-vgpu libnvidia-vgxcfg" {
+			t.Errorf("%s: libraries %s", name, got)
+		}
+		if !warned(res, "no-cuda libcuda.so.1") || warned(res, "uvm-missing") {
+			t.Errorf("%s: warnings %v", name, res.Warnings)
 		}
 	}
 }

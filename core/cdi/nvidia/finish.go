@@ -21,6 +21,7 @@ func (g *generator) finish(spec *specs.Spec) error {
 	}
 	switch g.mode {
 	case nvcdi.ModeNvml:
+		g.sayNoCUDA(spec)
 		g.withholdLost(spec)
 		if err := g.withhold(spec); err != nil {
 			return err
@@ -43,6 +44,20 @@ func (g *generator) finish(spec *specs.Spec) error {
 		return refusal(ReasonInvalidSpec, spec.Kind, "breaks the rules of CDI").WithErr(errors.Join(errs...))
 	}
 	return nil
+}
+
+// sayNoCUDA says, where the host has no libcuda, what a container gets then, in the
+// place of what to do about the nodes that CUDA alone needs. nvcdi takes such a
+// host as it is since 1.19: it learns the version from libnvidia-ml.
+func (g *generator) sayNoCUDA(spec *specs.Spec) {
+	if slices.ContainsFunc(spec.ContainerEdits.Mounts, func(m *specs.Mount) bool {
+		return strings.HasPrefix(path.Base(m.HostPath), "libcuda.so")
+	}) {
+		return
+	}
+	g.log.all = slices.DeleteFunc(g.log.all, func(w Warning) bool { return w.Reason == ReasonUVMMissing })
+	g.log.all = append(g.log.all, Warning{Reason: ReasonNoCUDA, Path: "libcuda.so.1",
+		Msg: "not on this host: containers get the nodes and nvidia-smi, and no CUDA program starts in them; the package of NVIDIA's vGPU manager has none, its GPUs are for virtual machines"})
 }
 
 // emptyEdits reports whether CDI would refuse a device for having no edits.

@@ -30,6 +30,7 @@ const (
 // may also have ReasonMIGEmpty, about one GPU among others, or ReasonBadCSV,
 // about a line that was left out.
 const (
+	ReasonNoCUDA        refuse.Reason = "no-cuda"
 	ReasonUVMMissing    refuse.Reason = "uvm-missing"
 	ReasonNotFound      refuse.Reason = "file-not-found"
 	ReasonMIGInCSV      refuse.Reason = "mig-in-csv-mode"
@@ -53,6 +54,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonBadCSV, Meaning: "A line of a Tegra CSV file is wrong, or asks for what no container may have."},
 		{Reason: ReasonGenerator, Meaning: "NVIDIA's generator failed for a reason of its own."},
 		{Reason: ReasonInvalidSpec, Meaning: "NVIDIA's generator made a Spec that breaks the rules of CDI."},
+		{Reason: ReasonNoCUDA, Meaning: "The host has no CUDA library, as hosts of NVIDIA's vGPU manager have none: containers get nvidia-smi alone."},
 		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, are not there yet."},
 		{Reason: ReasonNotFound, Meaning: "The generator looked for a file that the host does not have."},
 		{Reason: ReasonGeneratorSays, Meaning: "NVIDIA's generator had something to say that is not about one missing file."},

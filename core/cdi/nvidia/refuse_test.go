@@ -116,7 +116,7 @@ func TestReasonsAreAllExplainedOnce(t *testing.T) {
 		}
 		seen = append(seen, m.Reason)
 	}
-	if len(seen) != 18 {
+	if len(seen) != 19 {
 		t.Errorf("%d reasons are explained", len(seen))
 	}
 }

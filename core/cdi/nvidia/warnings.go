@@ -40,7 +40,7 @@ func (c *collector) Warningf(format string, args ...any) {
 	w := Warning{Reason: ReasonGeneratorSays, Msg: strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf(format, args...)), "\n", "; ")}
 	for _, prefix := range []string{"Could not locate ", "Missing ", "Failed to evaluate symlink "} {
 		if rest, ok := strings.CutPrefix(w.Msg, prefix); ok {
-			w.Path, _, _ = strings.Cut(rest, ":")
+			w.Path, _, _ = strings.Cut(rest, ": ")
 			w.Path, _, _ = strings.Cut(w.Path, ";")
 			w.Reason, w.Msg = ReasonNotFound, "not on this host"
 		}

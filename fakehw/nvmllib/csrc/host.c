@@ -6,6 +6,7 @@
  *   gpurig-nvml 1                      first line: form and its version
  *   init CODE                          what nvmlInit returns
  *   driver TEXT  nvml TEXT  cuda N     versions
+ *   nolibcuda                          the driver has no libcuda
  *   fail CALL[:INDEX] CODE             CALL without "nvml", *: any; INDEX of a GPU
  *   gpu INDEX                          from 0, in order; then, of this GPU:
  *     uuid name serial vbios TEXT      what is absent is not supported
@@ -153,6 +154,8 @@ static int of_host(struct reader *r, const char *key, char *line)
 		return text(line, h->nvml, sizeof h->nvml);
 	if (!strcmp(key, "cuda"))
 		return h->has_cuda = small(&line, &h->cuda);
+	if (!strcmp(key, "nolibcuda"))
+		return h->no_libcuda = 1;
 	if (!strcmp(key, "fail"))
 		return new_fault(r, line);
 	return !strcmp(key, "gpu") && new_gpu(r, line);

@@ -96,7 +96,7 @@ struct host {
 	int looked;    /* whether its nodes were looked at; see nodes.h */
 	unsigned reach;
 	char driver[MAX_TEXT], nvml[MAX_TEXT];
-	int has_cuda;
+	int has_cuda, no_libcuda;
 	unsigned cuda;
 	struct gpu *gpus; /* by index */
 	int ngpus;

@@ -39,15 +39,17 @@ API unsigned nvmlSystemGetNVMLVersion(char *out, unsigned size)
 	return leave(r ? r : give_text(h ? h->nvml : "", out, size));
 }
 
-static unsigned cuda(const char *call, int *out)
+static unsigned cuda(const char *call, int asks_libcuda, int *out)
 {
 	struct host *h;
 	unsigned r = begin(call, &h);
+	if (!r && asks_libcuda && h->no_libcuda)
+		r = LIBRARY_NOT_FOUND;
 	return leave(r ? r : give_number(h->has_cuda, h->cuda, (unsigned *)out));
 }
 
-API unsigned nvmlSystemGetCudaDriverVersion(int *out) { return cuda("SystemGetCudaDriverVersion", out); }
-API unsigned nvmlSystemGetCudaDriverVersion_v2(int *out) { return cuda("SystemGetCudaDriverVersion_v2", out); }
+API unsigned nvmlSystemGetCudaDriverVersion(int *out) { return cuda("SystemGetCudaDriverVersion", 0, out); }
+API unsigned nvmlSystemGetCudaDriverVersion_v2(int *out) { return cuda("SystemGetCudaDriverVersion_v2", 1, out); }
 
 API unsigned nvmlUnitGetCount(unsigned *out)
 {

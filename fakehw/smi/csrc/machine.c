@@ -68,7 +68,7 @@ int start(void)
 	if (nvml.SystemGetDriverVersion(machine.driver, TEXT))
 		strcpy(machine.driver, "N/A");
 	machine.branch = atoi(machine.driver);
-	if (nvml.SystemGetCudaDriverVersion(&cuda))
+	if (nvml.SystemGetCudaDriverVersion_v2(&cuda))
 		strcpy(machine.cuda, "N/A");
 	else
 		snprintf(machine.cuda, TEXT, "%d.%d", cuda / 1000, cuda % 1000 / 10);

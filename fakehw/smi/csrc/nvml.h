@@ -104,7 +104,7 @@ struct pair {
 	X(Shutdown, (void))                                                                \
 	X(SystemGetDriverVersion, (char *, unsigned))                                      \
 	X(SystemGetNVMLVersion, (char *, unsigned))                                        \
-	X(SystemGetCudaDriverVersion, (int *))                                             \
+	X(SystemGetCudaDriverVersion_v2, (int *))                                          \
 	X(DeviceGetCount_v2, (unsigned *))                                                 \
 	X(DeviceGetHandleByIndex_v2, (unsigned, device *))                                 \
 	X(DeviceGetHandleByUUID, (const char *, device *))                                 \
