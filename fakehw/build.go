@@ -3,7 +3,6 @@ package fakehw
 import (
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"gpurig/core/device"
@@ -82,7 +81,7 @@ func (b *builder) dir(p string) {
 // link makes a relative link at p to the absolute path to, as sysfs does.
 func (b *builder) link(p, to string) {
 	if b.err == nil {
-		b.err = b.t.Symlink(p, relative(path.Dir(p), to))
+		b.err = b.t.Symlink(p, relative(p[:strings.LastIndexByte(p, '/')], to))
 	}
 }
 

@@ -110,11 +110,13 @@ const (
 	modeUser  = 0o444
 )
 
-func capabilityText(minor uint32, mode int) string {
-	return "DeviceFileMinor: " + number(minor) + "\nDeviceFileMode: " + strconv.Itoa(mode) + "\nDeviceFileModify: 1\n"
+// capability makes the file that says which node a right has.
+func (b *builder) capability(p string, minor uint32, mode int) {
+	text := append(make([]byte, 0, 64), "DeviceFileMinor: "...)
+	text = append(strconv.AppendUint(text, uint64(minor), 10), "\nDeviceFileMode: "...)
+	text = append(strconv.AppendInt(text, int64(mode), 10), "\nDeviceFileModify: 1\n"...)
+	b.data(p, text, 0o444)
 }
-
-func number(n uint32) string { return strconv.FormatUint(uint64(n), 10) }
 
 // capabilities makes what a driver with capability nodes shows: the fixed
 // tables, and a tree that follows MIG mode and live instances.
@@ -123,13 +125,13 @@ func (b *builder) capabilities() {
 		return
 	}
 	top := "/proc/driver/nvidia/capabilities"
-	b.attr(top+"/mig/config", capabilityText(capConfig, modeAdmin))
-	b.attr(top+"/mig/monitor", capabilityText(capMonitor, modeUser))
+	b.capability(top+"/mig/config", capConfig, modeAdmin)
+	b.capability(top+"/mig/monitor", capMonitor, modeUser)
 	b.data("/proc/driver/nvidia-caps/mig-minors", migMinors(), 0o444) // the same everywhere and long: shared
 	b.attr("/proc/driver/nvidia-caps/nvlink-minors", "fabric-mgmt 0\n")
 	if catalog.BranchNumber(b.m.Driver.Version) >= 550 {
 		b.attr("/proc/driver/nvidia-caps/sys-minors", fmt.Sprintf("fabric-imex-mgmt %d\n", capIMEX))
-		b.attr(top+"/fabric-imex-mgmt", capabilityText(capIMEX, modeAdmin))
+		b.capability(top+"/fabric-imex-mgmt", capIMEX, modeAdmin)
 	}
 	for _, g := range b.m.GPUs {
 		if g.MIG == nil {
@@ -140,9 +142,9 @@ func (b *builder) capabilities() {
 		for _, gi := range g.MIG.Instances {
 			at := mig + "/gi" + strconv.Itoa(gi.ID)
 			minor := giCap(g.Minor, gi.ID)
-			b.attr(at+"/access", capabilityText(minor, modeUser))
+			b.capability(at+"/access", minor, modeUser)
 			for _, ci := range gi.Compute {
-				b.attr(at+"/ci"+strconv.Itoa(ci.ID)+"/access", capabilityText(minor+1+uint32(ci.ID), modeUser))
+				b.capability(at+"/ci"+strconv.Itoa(ci.ID)+"/access", minor+1+uint32(ci.ID), modeUser)
 			}
 		}
 	}
@@ -172,7 +174,7 @@ var migMinors = sync.OnceValue(func() []byte {
 func (b *builder) fabricProc() {
 	if _, ok := majorOf(b.m, "nvidia-nvlink"); ok {
 		b.attr("/proc/driver/nvidia-nvlink/permissions", "DeviceFileMode: 438\n")
-		b.attr("/proc/driver/nvidia-nvlink/capabilities/fabric-mgmt", capabilityText(0, modeAdmin))
+		b.capability("/proc/driver/nvidia-nvlink/capabilities/fabric-mgmt", 0, modeAdmin)
 	}
 	if _, ok := majorOf(b.m, "nvidia-nvswitch"); !ok {
 		return

@@ -34,7 +34,9 @@ func (n Num) Known() bool { return n.Major != 0 }
 
 // String returns "195:0".
 func (n Num) String() string {
-	return strconv.FormatUint(uint64(n.Major), 10) + ":" + strconv.FormatUint(uint64(n.Minor), 10)
+	var room [21]byte
+	out := strconv.AppendUint(room[:0], uint64(n.Major), 10)
+	return string(strconv.AppendUint(append(out, ':'), uint64(n.Minor), 10))
 }
 
 // MarshalText writes "195:0".
