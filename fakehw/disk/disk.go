@@ -36,6 +36,9 @@ type Options struct {
 	// Leave names directories of the tree that are made but left empty, since
 	// something else is mounted there: "/dev".
 	Leave []string
+	// Only says what is written, by its name in a directory of the tree, and with it
+	// what is below; nil: everything.
+	Only func(dir, name string, e *tree.Entry) bool
 }
 
 // A Missing is one property of a tree that the files on disk do not have.
@@ -156,6 +159,9 @@ func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.E
 		to, e := spot{dirfd, name, at}, dir.Children[name]
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)
+		}
+		if w.opts.Only != nil && !w.opts.Only(at, name, e) {
+			continue
 		}
 		if len(e.Children) >= crowd {
 			beside.Go(func() {

@@ -102,6 +102,24 @@ func TestADirectoryCanBeLeftEmpty(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatIsWantedIsWritten(t *testing.T) {
+	fake := tree.New()
+	fill(t, fake.WriteFile("/etc/a/x", nil, 0o644), fake.WriteFile("/etc/b/x", nil, 0o644), fake.WriteFile("/b", nil, 0o644))
+	dir := t.TempDir()
+	only := func(dir, name string, e *tree.Entry) bool { return dir == "/etc/a" || e.Mode.IsDir() && name != "b" }
+	if _, err := disk.Write(t.Context(), fake, dir, disk.Options{Only: only}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	fill(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		got = append(got, strings.TrimPrefix(p, dir))
+		return err
+	}))
+	if want := []string{"", "/etc", "/etc/a", "/etc/a/x"}; !slices.Equal(got, want) {
+		t.Errorf("written: %q; want %q", got, want)
+	}
+}
+
 func TestWhatIsThereStaysAsItWas(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -16,12 +16,9 @@ import (
 // made, it is a folder of the staging area, in which the caller adds and removes
 // the host's nodes later. Else it is the FUSE mount, whose nodes can be seen but
 // not opened, with the machine's own bound on top.
-func (c *child) dev(s *setup) error {
+func (c *child) dev(*setup) error {
 	if !c.mknod {
 		return c.boundDev()
-	}
-	if !s.Dev {
-		return nil
 	}
 	if err := c.copyDir("/dev", "dev", true); err != nil {
 		return err

@@ -180,8 +180,8 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 	}
 	defer s.close()
 	defer h.AskHolders(p.holders(h))()
-	m := h.Model()                                   // whoever asks below only reads it
-	planned, files := s.plan(m, !p.user), s.files(m) // while the process starts
+	m := h.Model()                          // whoever asks below only reads it
+	planned, files := s.plan(m), s.files(m) // while the process starts
 	fds, err := p.w.receiveFDs(2)
 	if err != nil {
 		return lost(err)
@@ -198,9 +198,6 @@ func (p *process) live(ctx context.Context, h *live.Host, o Options) (Entered, *
 		return lost(err)
 	}
 	plan := <-planned
-	if plan.err == nil && plan.staging.mknod != first.Ready.Mknod {
-		plan = <-s.plan(m, first.Ready.Mknod)
-	}
 	if plan.err != nil {
 		return lost(plan.err)
 	}

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path"
@@ -24,8 +23,7 @@ var overlaid = []string{"/usr", "/etc", "/lib", "/lib64", "/opt"}
 
 // A staging area is a tmpfs: what is in it, and how it is used.
 type staging struct {
-	mknod   bool       // nodes can be made
-	t       *tree.Tree // folders: upper/usr, work/usr, annex/0, dev
+	t       *tree.Tree // folders: upper/usr, work/usr, annex/0
 	host    *tree.Tree
 	files   map[string][]byte
 	dirs    map[string]place // of the host's directories
@@ -41,15 +39,12 @@ type place struct {
 	exists string // the deepest directory of it that is there
 }
 
-// stage says what the staging area has for a host. It keeps nothing of the host's
-// tree but entries that do not change.
-func stage(h *live.Host, m host.Model, o Options, mknod bool) (*staging, error) {
+// stage says what the staging area has for a host besides its nodes. It keeps nothing
+// of the host's tree but entries that do not change.
+func stage(h *live.Host, m host.Model, o Options) (*staging, error) {
 	h.Locker().Lock()
 	defer h.Locker().Unlock()
-	s := &staging{mknod: mknod, t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
-	if mknod {
-		s.dev()
-	}
+	s := &staging{t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
 	err := s.host.Walk(func(p string, e *tree.Entry) error {
 		if p == "/sys" || p == "/proc" || p == "/dev" {
 			return fs.SkipDir
@@ -224,51 +219,32 @@ func (s *staging) parents(dir, to string) {
 	s.do(s.t.Chown(to, uid, gid))
 }
 
-// dev puts the host's nodes and their links into the folder dev.
-func (s *staging) dev() {
-	s.setup.Dev = true
-	s.do(s.t.Mkdir("/dev", 0o755))
-	for p, e := range ownDev(s.host) {
-		s.do(s.t.Graft(p, e))
+// hostsOwn reports whether what is in a directory of the host is its own to have on
+// a machine, of /dev: its nodes, folders of such, and the links to them.
+func hostsOwn(dir, name string, e *tree.Entry) bool {
+	switch dir {
+	case "/":
+		return name == "dev"
+	case "/dev":
+		return host.IsGPUNode(name) || name == "char" || name == "block"
+	case "/dev/char", "/dev/block":
+		to, up := strings.CutPrefix(e.Target, "../")
+		to, _, _ = strings.Cut(to, "/")
+		return up && host.IsGPUNode(to)
 	}
+	return true
 }
 
-// ownDev yields what of /dev is the host's own: its nodes, folders of such, and the
-// links to them.
-func ownDev(t *tree.Tree) iter.Seq2[string, *tree.Entry] {
-	return func(yield func(string, *tree.Entry) bool) {
-		top, err := t.Entry("/dev")
-		if err != nil {
-			return
+// eachOwn calls f for what is the host's own below dir and has nothing below it.
+func eachOwn(dir string, entries map[string]*tree.Entry, f func(dir, name string, e *tree.Entry)) {
+	for name, e := range entries {
+		switch {
+		case !hostsOwn(dir, name, e):
+		case len(e.Children) > 0:
+			eachOwn(dir+"/"+name, e.Children, f)
+		default:
+			f(dir, name, e)
 		}
-		for name, e := range top.Children {
-			if host.IsGPUNode(name) && !yield("/dev/"+name, e) {
-				return
-			}
-		}
-		for _, dir := range []string{"char", "block"} {
-			d := top.Children[dir]
-			if d == nil {
-				continue
-			}
-			for name, e := range d.Children {
-				to, up := strings.CutPrefix(e.Target, "../")
-				to, _, _ = strings.Cut(to, "/")
-				if up && host.IsGPUNode(to) && !yield("/dev/"+dir+"/"+name, e) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// eachLeaf calls f for all below e that has nothing below it, and for e if it is so.
-func eachLeaf(p string, e *tree.Entry, f func(p string, e *tree.Entry)) {
-	if !e.Mode.IsDir() || len(e.Children) == 0 {
-		f(p, e)
-	}
-	for name, child := range e.Children {
-		eachLeaf(p+"/"+name, child, f)
 	}
 }
 

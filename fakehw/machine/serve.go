@@ -58,10 +58,10 @@ type plan struct {
 }
 
 // plan finds out what has to be staged.
-func (s *server) plan(m host.Model, mknod bool) <-chan plan {
+func (s *server) plan(m host.Model) <-chan plan {
 	out := make(chan plan, 1)
 	go func() {
-		st, err := stage(s.h, m, s.o, mknod)
+		st, err := stage(s.h, m, s.o)
 		out <- plan{st, err}
 	}()
 	return out
@@ -148,11 +148,17 @@ func procName(p string) string {
 
 // stage fills the staging area and says what to do with it.
 func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string][]byte) (*setup, error) {
-	missing, err := disk.WriteAt(ctx, st.t, s.area, disk.Options{Mknod: s.mknod})
+	missing, err := disk.WriteAt(ctx, st.t, s.area, disk.Options{})
 	if err != nil {
 		return nil, err
 	}
 	report(s.o.Warn, missing)
+	out := st.setup
+	if s.mknod {
+		if out.NoDev, err = s.dev(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if none := lacking(s.h); len(none) > 0 {
 		fmt.Fprintf(s.o.Warn, "left out: %s: this machine's kernel has none, and nothing can be added to /proc\n", strings.Join(none, ", "))
 	}
@@ -165,7 +171,6 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 			return nil, err
 		}
 	}
-	out := st.setup
 	slices.Sort(out.Overlays)
 	for _, a := range out.Annexes {
 		if everybodys(a.Dir) {
@@ -175,13 +180,6 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}
 	for _, p := range slices.Sorted(maps.Keys(procFiles(s.h))) {
 		out.Binds = append(out.Binds, bind{procName(p), p})
-	}
-	if s.mknod {
-		dev, err := st.t.Entry("/dev")
-		if err != nil {
-			return nil, err
-		}
-		out.NoDev = s.denied("/dev", dev.Children)
 	}
 	out.Command, out.Env = s.o.Command, withSysfs(s.o.Env)
 	if out.Dir, err = os.Getwd(); err != nil {
@@ -212,23 +210,33 @@ func withSysfs(env []string) []string {
 	return append(slices.Clip(env), name+"0")
 }
 
+// dev makes the host's nodes and their links in the folder dev of the staging area,
+// and lists those that lead to a device of the machine itself.
+func (s *server) dev(ctx context.Context) (denied []string, err error) {
+	s.h.Locker().Lock()
+	defer s.h.Locker().Unlock()
+	missing, err := disk.WriteAt(ctx, s.h.Tree(), s.area, disk.Options{Mknod: true, Only: hostsOwn})
+	if err != nil {
+		return nil, err
+	}
+	report(s.o.Warn, missing)
+	top, err := s.h.Tree().Entry("/dev")
+	if err != nil {
+		return nil, err
+	}
+	return s.denied("/dev", top.Children), nil
+}
+
 // denied lists the nodes among entries, and below the directories among them, whose
 // number the machine itself has. Keys are paths below dir.
 func (s *server) denied(dir string, entries map[string]*tree.Entry) []string {
 	var out []string
 	taken := s.kernel.taken()
-	var look func(dir string, entries map[string]*tree.Entry)
-	look = func(dir string, entries map[string]*tree.Entry) {
-		for name, e := range entries {
-			switch {
-			case len(e.Children) > 0:
-				look(path.Join(dir, name), e.Children)
-			case e.IsDevice() && taken(nodeNumber{e.DeviceType(), e.Num}):
-				out = append(out, path.Join(dir, name))
-			}
+	eachOwn(dir, entries, func(dir, name string, e *tree.Entry) {
+		if e.IsDevice() && taken(nodeNumber{e.DeviceType(), e.Num}) {
+			out = append(out, path.Join(dir, name))
 		}
-	}
-	look(dir, entries)
+	})
 	slices.Sort(out)
 	return out
 }
@@ -269,8 +277,10 @@ func (s *server) nodes(changes []tree.Change) error {
 	entries := map[string]*tree.Entry{}
 	now := map[string]*tree.Entry{}
 	s.h.Locker().Lock()
-	for p, e := range ownDev(s.h.Tree()) {
-		eachLeaf(p, e, func(p string, e *tree.Entry) { now[p] = &tree.Entry{Info: e.Info, Target: e.Target} }) // the host's changes
+	if top, err := s.h.Tree().Entry("/dev"); err == nil {
+		eachOwn("/dev", top.Children, func(dir, name string, e *tree.Entry) {
+			now[dir+"/"+name] = &tree.Entry{Info: e.Info, Target: e.Target} // the host's changes
+		})
 	}
 	s.h.Locker().Unlock()
 	for _, c := range slices.Backward(changes) { // what is in a directory before it

@@ -33,7 +33,6 @@ type setup struct {
 	Overlays []string `json:"overlays,omitempty"` // real directories that get files: "/usr", from "upper/usr"
 	Annexes  []annex  `json:"annexes,omitempty"`
 	Binds    []bind   `json:"binds,omitempty"`
-	Dev      bool     `json:"dev,omitempty"`   // /dev is the staging area's folder "dev"
 	NoDev    []string `json:"noDev,omitempty"` // nodes that must not open: the real machine has their number
 	Tree     string   `json:"tree,omitempty"`  // the whole tree is mounted here, and nothing else is done
 	Command  []string `json:"command"`

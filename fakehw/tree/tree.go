@@ -301,10 +301,6 @@ func (t *Tree) Clone() *Tree {
 	return out
 }
 
-// Graft puts a copy of e, an entry of another tree, and of all below it at p, where
-// nothing must be yet: of two directories, the one that is there keeps its children.
-func (t *Tree) Graft(p string, e *Entry) error { return t.put("graft", p, t.clone(e)) }
-
 func (t *Tree) clone(e *Entry) Entry {
 	c := *e
 	if e.Children != nil {

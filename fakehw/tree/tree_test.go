@@ -268,22 +268,6 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-func TestGraft(t *testing.T) {
-	from, to := tree.New(), tree.New()
-	node := device.Node{Path: "/dev/caps/cap1", Type: device.Char, Num: device.Num{Major: 236, Minor: 1}, Mode: 0o444}
-	fill(t, from.Mkdir("/dev/caps", 0o750), from.Mknod(node), from.Symlink("/dev/caps/first", "cap1"), to.Mkdir("/dev", 0o755))
-	e, err := from.Entry("/dev/caps")
-	fill(t, err, to.Graft("/dev/caps", e))
-	if to.Sum() != from.Sum() {
-		t.Error("the copy differs")
-	}
-	before := from.Sum()
-	fill(t, to.Chmod("/dev/caps/cap1", 0o600), to.Remove("/dev/caps/first"), to.WriteFile("/dev/caps/new", nil, 0o644))
-	if from.Sum() != before {
-		t.Error("a change of the copy changed what it was made of")
-	}
-}
-
 // Entries made one after the other in a directory go the short way there.
 func TestNamesAfterOneInTheSameDirectory(t *testing.T) {
 	for p, want := range map[string]string{"/a/b/..": "/a", "/a/b/.": "/a/b", "/a/b/": "/a/b"} {
