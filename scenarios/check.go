@@ -60,6 +60,9 @@ func check(d *strictyaml.Doc, s *Scenario, opts Options) {
 	if s.Bug != "" && !bugForm.MatchString(s.Bug) {
 		c.At(root.Key("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
 	}
+	if s.Twin != "" && opts.Twin != nil && !opts.Twin(s.Twin, s.File) {
+		c.At(root.Key("twin"), "A twin is the scenario that this one is the opposite of: AREA/NAME, or the name of a file beside this one.", "there is no scenario %q", s.Twin)
+	}
 	c.oneOf("target", s.Targets, Targets, root.Key("targets"))
 	c.oneOf("native", list(s.Native), []string{NativeAgrees}, root.Key("native"))
 	c.matrix(root.Key("matrix"))

@@ -31,7 +31,7 @@ func (c *checker) expect(name string, e Expect, w strictyaml.Path) {
 		known := slices.Sorted(maps.Keys(c.s.Containers))
 		c.AtKey(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictyaml.Meant(name, known))
 	}
-	if !c.Failed(w) && !effective(reflect.ValueOf(e)) {
+	if !c.Failed(w) && !c.FailedBelow(w) && !effective(reflect.ValueOf(e)) {
 		c.At(w, "Say what must be true of it, or leave it out.", "nothing is expected of %q", name)
 	}
 	if e.Refused != "" {

@@ -22,6 +22,10 @@ type Options struct {
 	Reasons []string // reasons of refusals, warnings and notes
 	// Fault says what is wrong with the text of a fault; nil: nothing is checked.
 	Fault func(text string) error
+	// HostFile says what is wrong with the host's file beside a scenario, and Twin
+	// whether there is a scenario of that name beside it; nil: nothing is checked.
+	HostFile func(name, scenarioFile string) error
+	Twin     func(name, scenarioFile string) bool
 }
 
 // Load reads the scenarios at paths: files, or folders with all that is in
@@ -34,7 +38,7 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 	for _, p := range paths {
 		files, err := filesBelow(p)
 		if err != nil {
-			problems = append(problems, &strictyaml.Problem{File: p, Msg: reasonOf(err)})
+			problems = append(problems, problem(p, err))
 		}
 		for _, f := range files {
 			if seen[f.path] {
@@ -43,7 +47,7 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 			seen[f.path] = true
 			data, err := readFile(f.path)
 			if err != nil {
-				problems = append(problems, &strictyaml.Problem{File: f.path, Msg: reasonOf(err)})
+				problems = append(problems, problem(f.path, err))
 				continue
 			}
 			s, err := Parse(f.name, f.path, data, opts)
@@ -122,9 +126,17 @@ func problemsOf(file string, err error) strictyaml.Problems {
 		return ps
 	}
 	if err != nil {
-		return strictyaml.Problems{{File: file, Msg: reasonOf(err)}}
+		return strictyaml.Problems{problem(file, err)}
 	}
 	return nil
+}
+
+func problem(file string, err error) *strictyaml.Problem {
+	p := &strictyaml.Problem{File: file, Msg: reasonOf(err), Err: err}
+	if other, ok := errors.AsType[*strictyaml.Problem](err); ok {
+		p = other
+	}
+	return p
 }
 
 // reasonOf drops the path that the os package puts in front of its reason.
@@ -139,7 +151,8 @@ func reasonOf(err error) string {
 type source struct{ path, name string }
 
 // filesBelow lists the scenario files at p. A scenario is named by its path
-// below the folder that was given, or below the nearest folder "scenarios".
+// below the folder that was given, or below the nearest folder "scenarios". In a
+// folder, names that begin with a dot are left out, as are folders "testdata".
 func filesBelow(p string) ([]source, error) {
 	info, err := os.Stat(p)
 	if err != nil {
@@ -153,11 +166,15 @@ func filesBelow(p string) ([]source, error) {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() && e.Name() == "testdata" && file != p {
+		hidden := strings.HasPrefix(e.Name(), ".") && file != p
+		switch {
+		case e.IsDir() && (hidden || e.Name() == "testdata" && file != p):
 			return filepath.SkipDir
-		}
-		if !e.IsDir() && filepath.Ext(file) == ext {
+		case e.IsDir() || hidden:
+		case filepath.Ext(file) == ext:
 			out = append(out, source{file, nameOf(p, file)})
+		case strings.EqualFold(filepath.Ext(file), ".yml") || strings.EqualFold(filepath.Ext(file), ext):
+			return &strictyaml.Problem{File: file, Msg: "a scenario in a folder has a name that ends in " + ext, Hint: "Rename the file."}
 		}
 		return nil
 	})
@@ -206,8 +223,8 @@ func readFile(p string) ([]byte, error) {
 func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 	s := Scenario{Name: name, File: file}
 	d, ok := form.Read(file, data, &s)
-	s.Title = title(d, data)
-	if ok {
+	if ok { // of a file that is no YAML, that is all there is to say
+		s.Title = title(d, data)
 		check(d, &s, opts)
 	}
 	if err := d.Err(); err != nil {

@@ -1,7 +1,10 @@
 package scenarios
 
 import (
+	"errors"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -71,7 +74,7 @@ func (c *checker) unique(words []string, w strictyaml.Path) {
 }
 
 func (c *checker) wordAt(s string, w strictyaml.Path) {
-	if s != "" && !wordForm.MatchString(s) {
+	if !wordForm.MatchString(s) {
 		c.At(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
 	}
 }
@@ -88,9 +91,23 @@ func (c *checker) host(h string, w strictyaml.Path, need bool) {
 	case strings.ContainsRune(h, '/') || strings.HasSuffix(h, ext) || strings.HasSuffix(h, ".txtar"):
 		if slices.Contains(strings.Split(h, "/"), "..") || path.IsAbs(h) {
 			c.At(w, "Put the file beside the scenario, or below it.", "host file %q leads out of the scenario's folder", h)
+		} else if c.opts.HostFile != nil {
+			c.hostFile(h, w)
 		}
 	case c.opts.Hosts != nil && !slices.Contains(c.opts.Hosts, h):
 		c.At(w, "gpurig host list prints the names.", "unknown host %q%s", h, strictyaml.Meant(h, c.opts.Hosts))
+	}
+}
+
+// hostFile tells what is wrong with a host's file, in the first line that says so:
+// gpurig host show tells all of it.
+func (c *checker) hostFile(h string, w strictyaml.Path) {
+	err := c.opts.HostFile(h, c.s.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		c.At(w, "Host files are beside the scenario: ./NAME.yaml, ./NAME.txtar.", "there is no file %s", filepath.Join(filepath.Dir(c.s.File), h))
+	} else if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		c.At(w, "gpurig host show FILE tells all that is wrong with it.", "host file %q: %s", h, first)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -37,7 +38,7 @@ func (d *Doc) parse() (body ast.Node) {
 		if e, ok := errors.AsType[yaml.Error](err); ok {
 			at, msg = placeOfToken(e.GetToken()), e.GetMessage()
 		}
-		d.report(at, "", "not YAML: %s", msg)
+		d.report(at, remedy(msg), "not YAML: %s", msg)
 		return nil
 	}
 	docs := slices.DeleteFunc(file.Docs, func(doc *ast.DocumentNode) bool {
@@ -66,7 +67,14 @@ func (d *Doc) clean() bool {
 		return false
 	}
 	if at, why := unseen(d.data); why != "" {
-		d.report(at, "", "%s", why)
+		hint := ""
+		switch {
+		case why == notUTF8:
+			hint = "Save the file as UTF-8."
+		case at == place{1, 1} && bytes.HasPrefix(d.data, []byte("\ufeff")):
+			hint = "Save the file without a byte order mark."
+		}
+		d.report(at, hint, "%s", why)
 		return false
 	}
 	if line := tooDeep(d.data); line > 0 {
@@ -74,6 +82,21 @@ func (d *Doc) clean() bool {
 		return false
 	}
 	return true
+}
+
+const notUTF8 = "not UTF-8 text"
+
+// remedy is what most often makes the parser say msg.
+func remedy(msg string) string {
+	switch {
+	case strings.Contains(msg, "character '\t'"):
+		return "Indent with spaces."
+	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"):
+		return "Begin the keys of one level in one column."
+	case strings.Contains(msg, "end token"), strings.Contains(msg, "must be specified"):
+		return "Close each bracket and each quote that is open."
+	}
+	return ""
 }
 
 // unseen finds the first character that shows nothing, or something else than it
@@ -89,7 +112,7 @@ func unseen(data []byte) (at place, why string) {
 		case c == '\n':
 			at = place{at.line + 1, 0}
 		case c == utf8.RuneError && n == 1:
-			return at, "not UTF-8 text"
+			return at, notUTF8
 		case c == '\r' && i < len(data) && data[i] == '\n':
 		case c != '\t' && !seen(c):
 			return at, fmt.Sprintf("has the character %U, which cannot be seen", c)

@@ -68,7 +68,7 @@ func (r *Reader[T]) Read(file string, data []byte, v *T) (d *Doc, ok bool) {
 	if body != nil {
 		d.value(body, reflect.ValueOf(v).Elem(), "", nil)
 	}
-	return d, body != nil || len(d.problems) == 0
+	return d, body != nil && !d.failed[""] || len(d.problems) == 0
 }
 
 // A Path leads to a value: "gpus[0].product". The empty one is the whole file.
@@ -122,6 +122,16 @@ func (d *Doc) Has(p Path) bool { _, ok := d.spots[p]; return ok }
 
 // Failed reports whether the value at p could not be read, which was reported.
 func (d *Doc) Failed(p Path) bool { return d.failed[p] }
+
+// FailedBelow reports whether something in the value at p could not be read.
+func (d *Doc) FailedBelow(p Path) bool {
+	for f := range d.failed {
+		if strings.HasPrefix(string(f), string(p)+".") || strings.HasPrefix(string(f), string(p)+"[") {
+			return true
+		}
+	}
+	return false
+}
 
 // At reports a problem with the value at p, or with the closest thing above it
 // that stands in the file. Of a value that could not be read, nothing more is

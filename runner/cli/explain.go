@@ -86,6 +86,9 @@ func pickVariant(arg string) (scenarios.Variant, error) {
 	if err != nil {
 		return scenarios.Variant{}, err
 	}
+	if len(all) > 1 {
+		return scenarios.Variant{}, hint(fmt.Errorf("%s has %d scenarios: name one", name, len(all)), "gpurig list %s shows them", name)
+	}
 	variants := scenarios.ExpandAll(all)
 	var ids []string
 	for _, v := range variants {
@@ -108,8 +111,8 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 		}
 	}
 	v.Faults = append(slices.Clip(v.Faults), f.faults...)
-	if f.target == "auto" {
-		return errors.New(`--target "auto": name one target`)
+	if !slices.Contains(targetNames(), f.target) {
+		return fmt.Errorf("--target %q: want one of %s", f.target, strings.Join(targetNames(), ", "))
 	}
 	targets, err := openTargets([]string{f.target}, lxd.Options{}, f.lxcVersion, func(string) {})
 	if err != nil {

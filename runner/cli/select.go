@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/strictyaml"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
@@ -41,11 +45,24 @@ func (x *selection) flags(cmd *cobra.Command) {
 
 // words are what scenarios may say.
 func words() scenarios.Options {
-	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check}
+	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin}
+	o.HostFile = func(name, scenarioFile string) error {
+		_, err := runner.Profiles{}.Host(name, scenarioFile)
+		return err
+	}
 	for _, m := range meanings() {
 		o.Reasons = append(o.Reasons, string(m.Reason))
 	}
 	return o
+}
+
+// hasTwin looks for a scenario among those that are shipped, and beside a file.
+func hasTwin(name, scenarioFile string) bool {
+	if _, err := fs.Stat(scenarios.Files, name+".yaml"); err == nil {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(filepath.Dir(scenarioFile), path.Base(name)+".yaml"))
+	return err == nil
 }
 
 // variants returns the selected variants: of the files and folders in paths, or
@@ -73,7 +90,7 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 	}
 	for _, h := range names {
 		if !slices.Contains(profiles.Names(), h) {
-			return nil, shard, hint(fmt.Errorf("--host %q: no such host", h), "gpurig host list names the profiles that are shipped")
+			return nil, shard, noSuchHost(h)
 		}
 	}
 	var out []scenarios.Variant
@@ -88,9 +105,40 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 		}
 	}
 	if len(out) == 0 {
-		return nil, shard, hint(errors.New("no scenario is selected"), "gpurig list shows all of them and their labels")
+		return nil, shard, x.none(all, fits)
 	}
 	return out, shard, nil
+}
+
+// noSuchHost says what --host does not take here.
+func noSuchHost(name string) error {
+	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
+		return hint(fmt.Errorf("--host %q: a profile file takes no other host's place", name), "write host: ./NAME.yaml in a scenario beside it; a recording (.txtar) can take the place of the host that it is a record of")
+	}
+	return hint(fmt.Errorf("--host %q: no such host%s", name, strictyaml.Meant(name, profiles.Names())), "gpurig host list names the profiles that are shipped")
+}
+
+// none says why no scenario is selected.
+func (x *selection) none(all []scenarios.Scenario, fits func([]string) bool) error {
+	const where = "gpurig list shows all of them and their labels"
+	var labels []string
+	fit := 0
+	for _, s := range all {
+		if labels = append(labels, s.AllLabels()...); fits(s.AllLabels()) {
+			fit++
+		}
+	}
+	switch {
+	case x.label != "" && fit == 0:
+		meant := ""
+		if !slices.Contains(labels, x.label) {
+			meant = strictyaml.Meant(x.label, labels)
+		}
+		return hint(fmt.Errorf("no scenario is selected: none of %d has labels that fit --label %q%s", len(all), x.label, meant), "%s; expressions are as 'mig && !slow'", where)
+	case x.label != "":
+		return hint(fmt.Errorf("no scenario is selected: none of the %d that fit --label %q is on a host %s", fit, x.label, strings.Join(x.hosts, ", ")), where)
+	}
+	return hint(fmt.Errorf("no scenario is selected: none of %d is on a host %s", len(all), strings.Join(x.hosts, ", ")), where)
 }
 
 // loadScenarios reads what paths name. Shipped scenarios are read only where
@@ -116,13 +164,30 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 		out = shipped
 	}
 	more, err := scenarios.Load(words(), files...)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint(err, "gpurig list shows the shipped scenarios")
+	if problems, ok := errors.AsType[strictyaml.Problems](err); ok {
+		for _, p := range problems {
+			if p.Line == 0 && p.Hint == "" && errors.Is(p, fs.ErrNotExist) {
+				p.Msg += strictyaml.Meant(strings.TrimSuffix(p.File, ".yaml"), shippedNames())
+				p.Hint = "gpurig list shows the shipped scenarios"
+			}
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return append(out, more...), nil
+}
+
+// shippedNames are those of the shipped scenarios and their folders.
+func shippedNames() []string {
+	var out []string
+	_ = fs.WalkDir(scenarios.Files, ".", func(p string, e fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(p, ".yaml"); ok || err == nil && e.IsDir() && p != "." {
+			out = append(out, name)
+		}
+		return nil
+	})
+	return out
 }
 
 // A targetMaker opens one target; the error is why it cannot be had here.
