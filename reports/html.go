@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -23,7 +24,7 @@ var pageStyle string
 //go:embed page/page.js
 var pageScript string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = sync.OnceValue(func() *template.Template { return template.Must(template.New("page").Parse(pageText)) })
 
 // openCases is how many groups of failed results, and of broken ones, a page shows unfolded.
 const openCases = 5
@@ -58,7 +59,7 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 	p.skips(r)
 	p.machine(r)
 	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, p); err != nil {
+	if err := pageTemplate().Execute(&b, p); err != nil {
 		return nil, fmt.Errorf("report as HTML: %w", err)
 	}
 	return b.Bytes(), nil

@@ -57,7 +57,7 @@ func check(d *strictyaml.Doc, s *Scenario, opts Options) {
 	c.placeholders(root)
 	c.driver(s.Driver, root.Key("driver"))
 	c.labels(root)
-	if s.Bug != "" && !bugForm.MatchString(s.Bug) {
+	if s.Bug != "" && !bugForm(s.Bug) {
 		c.At(root.Key("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
 	}
 	if s.Twin != "" && opts.Twin != nil && !opts.Twin(s.Twin, s.File) {
@@ -316,7 +316,7 @@ func (c *checker) drivers(list map[string]uint32, w strictyaml.Path) {
 		if major == 0 || major > 4095 {
 			c.At(at, "", "major %d: want 1 to 4095", major)
 		}
-		if !driverName.MatchString(name) {
+		if !driverName(name) {
 			c.At(at, "", "driver %q: want one word, as in /proc/devices", name)
 		}
 	}

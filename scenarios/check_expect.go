@@ -89,7 +89,7 @@ func (c *checker) reasons(words []string, w strictyaml.Path) {
 		}
 		if c.opts.Reasons != nil && !slices.Contains(c.opts.Reasons, r) {
 			c.At(at, "gpurig explain --reasons prints them all.", "unknown reason %q%s", r, strictyaml.Meant(r, c.opts.Reasons))
-		} else if !wordForm.MatchString(r) {
+		} else if !wordForm(r) {
 			c.At(at, "", "reason %q: want small letters, digits and \"-\"", r)
 		}
 	}
@@ -123,7 +123,7 @@ func (c *checker) inside(e Expect, w strictyaml.Path) {
 		if strings.ContainsRune(soname, '/') || !strings.Contains(soname, ".so") {
 			c.AtKey(at, "", "%q is not a SONAME such as libcuda.so.1", soname)
 		}
-		if v != "none" && !unbound(v) && !versionForm.MatchString(v) {
+		if v != "none" && !unbound(v) && !versionForm(v) {
 			c.At(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, or "none".`, "version %q of %s: want digits and dots", v, soname)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpurig/core/device"
 	"gpurig/core/strictyaml"
@@ -18,14 +19,21 @@ import (
 const maxGPU = 63
 
 var (
-	driverForm = regexp.MustCompile(`^[1-9][0-9]{2}(\.[0-9]{1,4}){0,2}$`)
+	driverForm = shaped(`^[1-9][0-9]{2}(\.[0-9]{1,4}){0,2}$`)
 	// A library's version is the end of its file name: 550.163.01, 1.1 on Tegra.
-	versionForm = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$`)
-	wordForm    = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
-	bugForm     = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	driverName  = regexp.MustCompile(`^[!-~]{1,63}$`) // a name in /proc/devices
-	modeForm    = regexp.MustCompile(`^0?[0-7]{3}$`)
+	versionForm = shaped(`^[0-9]{1,4}(\.[0-9]{1,4}){0,3}$`)
+	wordForm    = shaped(`^[a-z0-9][a-z0-9-]{0,63}$`)
+	bugForm     = shaped(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	driverName  = shaped(`^[!-~]{1,63}$`) // a name in /proc/devices
+	modeForm    = shaped(`^0?[0-7]{3}$`)
 )
+
+// shaped returns what reports whether a text has the form of an expression. That is
+// compiled when it is first asked for, since most commands ask for none.
+func shaped(expression string) func(text string) bool {
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+	return func(text string) bool { return compiled().MatchString(text) }
+}
 
 // Words of the smoke workload (package smoke of the runner).
 var (
@@ -74,7 +82,7 @@ func (c *checker) unique(words []string, w strictyaml.Path) {
 }
 
 func (c *checker) wordAt(s string, w strictyaml.Path) {
-	if !wordForm.MatchString(s) {
+	if !wordForm(s) {
 		c.At(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
 	}
 }
@@ -112,7 +120,7 @@ func (c *checker) hostFile(h string, w strictyaml.Path) {
 }
 
 func (c *checker) driver(v string, w strictyaml.Path) {
-	if v != "" && !driverForm.MatchString(v) {
+	if v != "" && !driverForm(v) {
 		c.At(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
 	}
 }
@@ -133,7 +141,7 @@ func (c *checker) number(n string, w strictyaml.Path) {
 }
 
 func (c *checker) mode(m string, w strictyaml.Path) {
-	if m != "" && !modeForm.MatchString(m) {
+	if m != "" && !modeForm(m) {
 		c.At(w, "", "mode %q: want three octal digits, such as 0660", m)
 	}
 }
