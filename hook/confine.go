@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/hook/calls"
 	"gpurig/hook/inroot"
 )
 
@@ -104,7 +105,7 @@ func fence(root *inroot.Root, hookFile string) error {
 		}
 	}
 	for dir, access := range map[string]uint64{path.Dir(hookFile): all, "/proc": read} {
-		d, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		d, err := calls.Openat(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			return fmt.Errorf("give up rights: %s: %w", dir, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/hook/calls"
 	"gpurig/hook/inroot"
 )
 
@@ -305,7 +306,7 @@ func (j Job) openPID(o inroot.Options) (*inroot.Root, error) {
 	}
 	defer unix.Close(pidfd)
 	name := fmt.Sprintf("/proc/%d/root", j.PID)
-	fd, err := unix.Open(name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	fd, err := calls.Openat(unix.AT_FDCWD, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -322,7 +323,7 @@ func isHostRoot(r *inroot.Root) (bool, error) {
 		return false, err
 	}
 	var out unix.Stat_t
-	if err := unix.Stat("/", &out); err != nil {
+	if err := calls.Again(func() error { return unix.Stat("/", &out) }); err != nil {
 		return false, fmt.Errorf("stat /: %w", err)
 	}
 	return in.Dev == out.Dev && in.Ino == out.Ino, nil

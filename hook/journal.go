@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // A journal remembers what the hook made in one root, so that exactly that can
@@ -151,7 +153,7 @@ func replaceFile(name string, data []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
+	if cerr := calls.Closed(f.Close()); err == nil {
 		err = cerr
 	}
 	if err == nil {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // A held lock keeps other hooks of the same hook file away: they come one after
@@ -34,7 +36,7 @@ func lock(ctx context.Context, hookFile string) (held, error) {
 			return held{}, err
 		}
 		var st unix.Stat_t
-		if err := unix.Fstat(int(h.Fd()), &st); err != nil {
+		if err := calls.Fstat(int(h.Fd()), &st); err != nil {
 			h.Close()
 			return held{}, fmt.Errorf("%s: %w", h.Name(), err)
 		}
@@ -57,7 +59,7 @@ func openLock(hookFile string) (held, error) {
 	if err != nil {
 		return held{}, err
 	}
-	fd, err := unix.Openat(dir, path.Base(name), unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o600)
+	fd, err := calls.Create(dir, path.Base(name), unix.O_RDONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
 	switch err {
 	case nil:
 		f.Close()

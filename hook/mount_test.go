@@ -289,7 +289,8 @@ func TestF6ReadOnlyRoots(t *testing.T) {
 	})
 }
 
-// F4, F5: the disk fills at any place; the old files stay whole.
+// F4, F5: the disk fills at any place; the old files stay whole. F9: with a page
+// left, a write does less than it was asked to.
 func TestF4F5AFullDisk(t *testing.T) {
 	if !inMountNamespace(t) {
 		return

@@ -1,10 +1,8 @@
 package hook_test
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -220,45 +218,6 @@ func (s *stand) read(p string) string {
 		s.t.Fatal(err)
 	}
 	return string(data)
-}
-
-// listing tells everything that matters of a tree: paths, modes, owners, link
-// texts, contents.
-func listing(t testing.TB, dir string) string {
-	t.Helper()
-	var b strings.Builder
-	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, _ := filepath.Rel(dir, p)
-		var st unix.Stat_t
-		if err := unix.Lstat(p, &st); err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%s %o %d:%d", rel, st.Mode, st.Uid, st.Gid)
-		switch st.Mode & unix.S_IFMT {
-		case unix.S_IFLNK:
-			text, _ := os.Readlink(p)
-			fmt.Fprintf(&b, " -> %s", text)
-		case unix.S_IFREG:
-			data, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			if len(data) > 64 {
-				fmt.Fprintf(&b, " %d bytes %x", len(data), sha256.Sum256(data))
-			} else {
-				fmt.Fprintf(&b, " %q", data)
-			}
-		}
-		fmt.Fprintln(&b)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // each runs f for both ways of resolving paths.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // ErrUntrusted marks a file or directory of the host that somebody else than its
@@ -25,13 +27,13 @@ func openTrusted(name string) (*os.File, error) {
 		return nil, err
 	}
 	defer unix.Close(dir)
-	fd, err := unix.Openat(dir, path.Base(name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := calls.Openat(dir, path.Base(name), unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := calls.Fstat(fd, &st); err != nil {
 		return nil, &os.PathError{Op: "stat", Path: name, Err: err}
 	}
 	switch {
@@ -43,7 +45,7 @@ func openTrusted(name string) (*os.File, error) {
 		return nil, fmt.Errorf("%s: can be written by others than its owner: %w", name, ErrUntrusted)
 	}
 	// The name cannot mean another file by now: its directory is trusted.
-	got, err := unix.Openat(dir, path.Base(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	got, err := calls.Openat(dir, path.Base(name), unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -113,7 +115,7 @@ func trustedDir(name string, also uint32) (_ int, err error) {
 }
 
 func openRoot() (int, error) {
-	return unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return calls.Openat(unix.AT_FDCWD, "/", unix.O_PATH|unix.O_DIRECTORY)
 }
 
 func split(p string) []string {
@@ -123,12 +125,12 @@ func split(p string) []string {
 // step opens a directory in the directory at, or returns the text of the link
 // there, with fd -1.
 func step(at int, name string, also uint32) (fd int, text string, err error) {
-	fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err = calls.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return -1, "", err
 	}
 	var st unix.Stat_t
-	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if err = calls.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return fd, "", nil
 	}
 	defer unix.Close(fd)
@@ -140,14 +142,13 @@ func step(at int, name string, also uint32) (fd int, text string, err error) {
 	case !trusted(st.Uid) && st.Uid != also:
 		return -1, "", fmt.Errorf("the link %s belongs to user %d: %w", name, st.Uid, ErrUntrusted)
 	}
-	buf := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(fd, "", buf)
-	return -1, string(buf[:max(n, 0)]), err
+	text, err = calls.Readlinkat(fd, "")
+	return -1, text, err
 }
 
 func checkDir(fd int, also uint32) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := calls.Fstat(fd, &st); err != nil {
 		return err
 	}
 	sticky := st.Mode&unix.S_ISVTX != 0

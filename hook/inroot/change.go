@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // tempPrefix starts every temporary name; a tag and something random follow, so
@@ -47,7 +49,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 	defer unix.Close(dir)
 	res := Result{Dirs: made, Change: Made}
 	name := path.Base(p)
-	switch old, err := readlinkat(dir, name); {
+	switch old, err := calls.Readlinkat(dir, name); {
 	case err == nil && old == text:
 		res.Change = Kept
 		return res, nil
@@ -59,7 +61,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 		return res, explain("readlink", p, err)
 	}
 	temp := r.tempName()
-	err = again(func() error { return unix.Symlinkat(text, dir, temp) })
+	err = calls.Again(func() error { return unix.Symlinkat(text, dir, temp) })
 	if err == nil {
 		err = r.adopt(dir, temp, unix.S_IFLNK)
 	}
@@ -67,7 +69,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 		err = r.moveIn(dir, temp, p)
 	}
 	if err != nil {
-		unix.Unlinkat(dir, temp, 0)
+		calls.Unlinkat(dir, temp, 0)
 	}
 	return res, explain("symlink", p, err)
 }
@@ -75,7 +77,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 // moveIn puts the finished temporary in its place.
 func (r *Root) moveIn(dir int, temp, p string) error {
 	r.unsynced[path.Dir(p)] = true
-	return again(func() error { return unix.Renameat(dir, temp, dir, path.Base(p)) })
+	return calls.Again(func() error { return unix.Renameat(dir, temp, dir, path.Base(p)) })
 }
 
 // linkIs reports whether the link p is there with that text, on our own mount.
@@ -85,7 +87,7 @@ func (r *Root) linkIs(p, text string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	old, err := readlinkat(fd, "")
+	old, err := calls.Readlinkat(fd, "")
 	return err == nil && old == text
 }
 
@@ -108,7 +110,7 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 	}
 	defer unix.Close(dir)
 	var st unix.Stat_t
-	switch err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW); {
+	switch err := calls.Lstatat(dir, path.Base(p), &st); {
 	case err == nil && (st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == unix.S_IFLNK):
 		res.Change = Replaced
 	case err == nil:
@@ -120,11 +122,7 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 }
 
 func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) error {
-	var fd int
-	err := again(func() (err error) {
-		fd, err = unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-		return err
-	})
+	fd, err := calls.Create(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return err
 	}
@@ -139,7 +137,7 @@ func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) er
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
+	if cerr := calls.Closed(f.Close()); err == nil {
 		err = cerr
 	}
 	return cause(err)
@@ -154,7 +152,7 @@ func (r *Root) fileIs(p string, data []byte, perm fs.FileMode) bool {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || st.Size != int64(len(data)) || st.Mode&0o7777 != uint32(perm.Perm()) ||
+	if calls.Fstat(fd, &st) != nil || st.Size != int64(len(data)) || st.Mode&0o7777 != uint32(perm.Perm()) ||
 		st.Uid != r.owner.UID || st.Gid != r.owner.GID {
 		return false
 	}
@@ -191,7 +189,7 @@ func (r *Root) mountPoint(p string) (Result, error) {
 	}
 	defer unix.Close(dir)
 	var st unix.Stat_t
-	switch err := unix.Fstatat(dir, path.Base(p), &st, unix.AT_SYMLINK_NOFOLLOW); {
+	switch err := calls.Lstatat(dir, path.Base(p), &st); {
 	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return res, &fs.PathError{Op: "mount point", Path: p, Err: fmt.Errorf("the container has a directory there, a file shall be mounted: %w", ErrInTheWay)}
 	case err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK:

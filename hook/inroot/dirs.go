@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // A Change says what came of a request to make something.
@@ -67,14 +69,14 @@ func (r *Root) anchor(p string) (*Root, string, error) {
 // notFresh says why what is mounted on /dev is not a tmpfs of the container's own.
 func (r *Root) notFresh(fd int, id uint64) error {
 	var sfs unix.Statfs_t
-	if err := unix.Fstatfs(fd, &sfs); err != nil {
+	if err := calls.Again(func() error { return unix.Fstatfs(fd, &sfs) }); err != nil {
 		return err
 	}
 	if sfs.Type != unix.TMPFS_MAGIC {
 		return errors.New("what is mounted there is not a fresh tmpfs")
 	}
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := calls.Fstat(fd, &st); err != nil {
 		return err
 	}
 	shared, err := mountedElsewhere(st.Dev, id)
@@ -191,9 +193,9 @@ func (r *Root) Missing(p string) ([]string, error) {
 }
 
 // OfTheImage reports whether an error says how the image is, and not that we
-// could not look: a limit of ours, or a disk that fails.
+// could not look: a limit of ours, a disk that fails, a path that keeps changing.
 func OfTheImage(err error) bool {
-	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EINVAL, unix.EAGAIN, unix.ENAMETOOLONG, ErrMount} {
+	for _, e := range []error{unix.ENOENT, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, unix.EINVAL, unix.ENAMETOOLONG, ErrMount} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -204,7 +206,7 @@ func OfTheImage(err error) bool {
 func (r *Root) mkdirAll(p string) ([]string, error) {
 	fd, err := r.openDir(p)
 	if err == nil {
-		return nil, unix.Close(fd)
+		return nil, calls.Closed(unix.Close(fd))
 	}
 	if err != unix.ENOENT || p == "/" {
 		return nil, explain("open", p, err)
@@ -215,7 +217,7 @@ func (r *Root) mkdirAll(p string) ([]string, error) {
 	}
 	defer unix.Close(parent)
 	name := path.Base(p)
-	err = again(func() error { return unix.Mkdirat(parent, name, 0o755) })
+	err = calls.Again(func() error { return unix.Mkdirat(parent, name, 0o755) })
 	switch err {
 	case nil:
 		r.unsynced[path.Dir(p)] = true
@@ -228,7 +230,7 @@ func (r *Root) mkdirAll(p string) ([]string, error) {
 		if err != nil {
 			return made, explain("open", p, err)
 		}
-		return made, unix.Close(fd)
+		return made, calls.Closed(unix.Close(fd))
 	default:
 		return made, explain("mkdir", p, err)
 	}
@@ -262,7 +264,7 @@ func (r *Root) adopt(dir int, name string, kind uint32) error {
 	if st.Uid == r.owner.UID && st.Gid == r.owner.GID {
 		return nil
 	}
-	return again(func() error {
+	return calls.Again(func() error {
 		return unix.Fchownat(fd, "", int(r.owner.UID), int(r.owner.GID), unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
 	})
 }
@@ -292,7 +294,7 @@ func (r *Root) syncDir(p string) error {
 		return explain("open", p, err)
 	}
 	defer f.Close()
-	return explain("fsync", p, fsync(int(f.Fd())))
+	return explain("fsync", p, calls.Fsync(int(f.Fd())))
 }
 
 // Chmod sets the permission bits of a directory or character node below /dev.
@@ -311,7 +313,7 @@ func (r *Root) Chmod(p string, perm fs.FileMode) error {
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := calls.Fstat(fd, &st); err != nil {
 		return explain("chmod", p, err)
 	}
 	if t := st.Mode & unix.S_IFMT; t != unix.S_IFDIR && t != unix.S_IFCHR {

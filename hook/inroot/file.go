@@ -4,6 +4,8 @@ import (
 	"io"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // A File is a regular file, open for reading. An os.File would ask the kernel
@@ -30,7 +32,7 @@ func (f *File) read(p []byte, call func() (int, error)) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if err = again(func() error { n, err = call(); return err }); err != nil {
+	if err = calls.Again(func() error { n, err = call(); return err }); err != nil {
 		return 0, err
 	}
 	if n == 0 {

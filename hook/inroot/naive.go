@@ -7,6 +7,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // The negative control: what a hook does that nobody attacked yet. Paths are
@@ -18,12 +20,12 @@ import (
 func (r *Root) Path() string { return r.name }
 
 func (r *Root) find(p string, flags int, _ crossing) (int, error) {
-	return openat(unix.AT_FDCWD, r.name+"/"+p, flags|unix.O_PATH)
+	return calls.Openat(unix.AT_FDCWD, r.name+"/"+p, flags|unix.O_PATH)
 }
 
 func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
 	name, flags := path.Base(p), unix.O_APPEND
-	_, err := readlinkat(dir, name)
+	_, err := calls.Readlinkat(dir, name)
 	fresh := err == unix.ENOENT
 	if fresh {
 		name, flags = name+"~", unix.O_TRUNC

@@ -11,18 +11,20 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // hostProc is our own directory in the host's procfs, checked to be the
 // kernel's. It is opened by the path that we started with; the container's
 // /proc is never asked.
 var hostProc = sync.OnceValues(func() (int, error) {
-	fd, err := openat(unix.AT_FDCWD, "/proc/self", unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := calls.Openat(unix.AT_FDCWD, "/proc/self", unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return -1, fmt.Errorf("/proc/self: %w", err)
 	}
 	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil || st.Type != unix.PROC_SUPER_MAGIC {
+	if err := calls.Again(func() error { return unix.Fstatfs(fd, &st) }); err != nil || st.Type != unix.PROC_SUPER_MAGIC {
 		unix.Close(fd)
 		return -1, fmt.Errorf("/proc is not the kernel's procfs: %w", unix.EINVAL)
 	}
@@ -36,7 +38,7 @@ func reopen(fd int) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := openat(proc, "fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	got, err := calls.Openat(proc, "fd/"+strconv.Itoa(fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func chmodFD(fd int, mode uint32) error {
 	if err != nil {
 		return err
 	}
-	return again(func() error { return unix.Fchmodat(proc, "fd/"+strconv.Itoa(fd), mode, 0) })
+	return calls.Again(func() error { return unix.Fchmodat(proc, "fd/"+strconv.Itoa(fd), mode, 0) })
 }
 
 func mountIDFromProc(fd int) (uint64, error) {
@@ -71,7 +73,7 @@ func readProc(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	fd, err := openat(proc, name, unix.O_RDONLY)
+	fd, err := calls.Openat(proc, name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}

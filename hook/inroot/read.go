@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // Lstat returns what is at p; a link in the last component is not followed.
@@ -19,7 +21,7 @@ func (r *Root) Lstat(p string) (unix.Stat_t, error) {
 		return st, explain("lstat", p, err)
 	}
 	defer unix.Close(fd)
-	return st, explain("lstat", p, unix.Fstat(fd, &st))
+	return st, explain("lstat", p, calls.Fstat(fd, &st))
 }
 
 // Readlink returns the text of the link at p.
@@ -29,7 +31,7 @@ func (r *Root) Readlink(p string) (string, error) {
 		return "", explain("readlink", p, err)
 	}
 	defer unix.Close(fd)
-	text, err := readlinkat(fd, "")
+	text, err := calls.Readlinkat(fd, "")
 	if err == unix.ENOENT { // of a descriptor: no link
 		err = unix.EINVAL
 	}
@@ -96,7 +98,7 @@ var errNotRegular = errors.New("not a regular file")
 // file. The open file and its size are of one inode.
 func openFD(fd int) (*File, unix.Stat_t, error) {
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err := calls.Fstat(fd, &st); err != nil {
 		return nil, st, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -132,7 +134,7 @@ func (r *Root) ReadDir(p string, limit int) ([]string, error) {
 
 // listing opens a directory, held by an O_PATH descriptor, for its names.
 func listing(dir int) (*os.File, error) {
-	fd, err := openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
+	fd, err := calls.Openat(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // maxSweep bounds how many names of one directory a sweep looks at.
@@ -20,7 +22,7 @@ type judge func(a *Root, dir int, name string) (bool, error)
 // it did. Anything else there is left alone.
 func (r *Root) RemoveLink(p string, texts ...string) (bool, error) {
 	return r.removeIf(p, 0, func(_ *Root, dir int, name string) (bool, error) {
-		old, err := readlinkat(dir, name)
+		old, err := calls.Readlinkat(dir, name)
 		if err == unix.EINVAL { // no link
 			err = nil
 		}
@@ -101,7 +103,7 @@ func (r *Root) removeIf(p string, flags int, ours judge) (bool, error) {
 	if err != nil || !yes {
 		return false, nothing(explain("remove", p, err))
 	}
-	err = again(func() error { return unix.Unlinkat(dir, path.Base(q), flags) })
+	err = calls.Unlinkat(dir, path.Base(q), flags)
 	switch err {
 	case nil:
 		a.unsynced[path.Dir(q)] = true
@@ -141,7 +143,7 @@ func (r *Root) Sweep(p string) (int, error) {
 	}
 	n := 0
 	for _, name := range temps {
-		switch err := unix.Unlinkat(dir, name, 0); err {
+		switch err := calls.Unlinkat(dir, name, 0); err {
 		case nil:
 			n++
 		case unix.ENOENT, unix.EISDIR, unix.EROFS:

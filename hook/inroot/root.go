@@ -24,6 +24,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // MaxRetries is how often one path is tried while the image changes under it:
@@ -70,7 +72,7 @@ type Options struct {
 // Open pins the directory at name, which is the caller's own, trusted path; its
 // last component must not be a link.
 func Open(name string, o Options) (*Root, error) {
-	fd, err := openat(unix.AT_FDCWD, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
+	fd, err := calls.Openat(unix.AT_FDCWD, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 	if err != nil {
 		if err == unix.ELOOP || err == unix.ENOTDIR {
 			return nil, fmt.Errorf("container root %q is not a directory: %w", name, err)
@@ -122,7 +124,7 @@ func (r *Root) Pass(f func(dir int)) { f(r.fd) }
 // IsMountPoint reports whether something is mounted on the root directory; up
 // is the directory that it is in.
 func (r *Root) IsMountPoint(up string) (bool, error) {
-	fd, err := openat(unix.AT_FDCWD, up, unix.O_PATH|unix.O_DIRECTORY)
+	fd, err := calls.Openat(unix.AT_FDCWD, up, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", up, err)
 	}
@@ -146,11 +148,11 @@ func (r *Root) openDir(p string) (int, error) { return r.find(p, unix.O_DIRECTOR
 // what is mounted there.
 func (r *Root) child(dir int, name string) (int, unix.Stat_t, error) {
 	var st unix.Stat_t
-	fd, err := openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
+	fd, err := calls.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW)
 	if err != nil {
 		return -1, st, err
 	}
-	err = unix.Fstat(fd, &st)
+	err = calls.Fstat(fd, &st)
 	if err == nil {
 		var id uint64
 		if id, err = mountID(fd); err == nil && id != r.mount {

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // What keeps a path inside the root and away from mounts. The tests' negative
@@ -60,7 +62,7 @@ func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
 		err = r.moveIn(dir, temp, p)
 	}
 	if err != nil {
-		unix.Unlinkat(dir, temp, 0)
+		calls.Unlinkat(dir, temp, 0)
 	}
 	return err
 }
@@ -69,7 +71,9 @@ func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
 // STATX_MNT_ID, and some filters no statx: procfs tells it too.
 func mountID(fd int) (uint64, error) {
 	var st unix.Statx_t
-	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st)
+	err := calls.Again(func() error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st)
+	})
 	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
 		return st.Mnt_id, nil
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/calls"
 )
 
 // maxLinks is the kernel's own limit, path_resolution(7).
@@ -97,11 +99,11 @@ func (w *walker) find(p string, flags int) (int, error) {
 
 // open opens one name of the directory at hand and tells its type.
 func (w *walker) open(name string) (fd int, kind uint32, err error) {
-	if fd, err = openat(w.at(), name, unix.O_PATH|unix.O_NOFOLLOW); err != nil {
+	if fd, err = calls.Openat(w.at(), name, unix.O_PATH|unix.O_NOFOLLOW); err != nil {
 		return -1, 0, err
 	}
 	var st unix.Stat_t
-	err = unix.Fstat(fd, &st)
+	err = calls.Fstat(fd, &st)
 	if err == nil && w.x == sameMount {
 		var id uint64
 		if id, err = mountID(fd); err == nil && id != w.root.mount {
@@ -118,7 +120,7 @@ func (w *walker) open(name string) (fd int, kind uint32, err error) {
 // follow reads the text of the link fd, which it closes, and goes back to the
 // root if that is absolute.
 func (w *walker) follow(fd int) (string, error) {
-	text, err := readlinkat(fd, "")
+	text, err := calls.Readlinkat(fd, "")
 	unix.Close(fd)
 	if err != nil {
 		return "", err
