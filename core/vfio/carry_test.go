@@ -2,10 +2,13 @@ package vfio_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"gpurig/core/refuse"
 	"gpurig/core/vfio"
@@ -38,7 +41,13 @@ func stories(t *testing.T) []story {
 	return append(out, more...)
 }
 
+// one is the story of a single GPU with its sound.
+var one = story{name: "the GeForce of a workstation", profile: "workstation", asks: []string{"pci=0a:00.0"}}
+
 var more = []story{
+	one,
+	{name: "three GPUs", profile: "dgx-a100", asks: []string{"pci=0f:00.0", "pci=07:00.0", "pci=bd:00.0"}},
+	{name: "three GPUs in another order", profile: "dgx-a100", asks: []string{"pci=bd:00.0", "pci=0f:00.0", "pci=07:00.0"}},
 	{name: "both GPUs of a workstation", profile: "workstation", asks: []string{"pci=0a:00.0", "pci=03:00.0"}},
 	{name: "a GPU that is vfio-pci's already", profile: "workstation", asks: []string{"pci=0a:00.0"}, prepare: func(r *rig) {
 		r.echo("0000:0a:00.0", "/sys/bus/pci/drivers/nvidia/unbind")
@@ -118,5 +127,124 @@ func TestCarryThatFailsLeavesNothing(t *testing.T) {
 				r.same(was, fmt.Sprintf("After write %d failed,", k))
 			}
 		})
+	}
+}
+
+// A program that dies between two writes leaves a plan that Return can take back.
+func TestReturnAfterACrash(t *testing.T) {
+	for _, s := range more {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			p, err := s.start(t).plan(s.asks...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for k := range len(p.Writes) + 1 {
+				r := s.start(t)
+				was := r.discover()
+				for _, w := range p.Writes[:k] {
+					if err := r.Write(w.Path, []byte(w.Text+"\n")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.giveBack(p)
+				r.same(was, fmt.Sprintf("After a crash behind write %d", k))
+			}
+		})
+	}
+}
+
+// After a reboot nothing is as Carry left it, so nothing is taken back.
+func TestReturnAfterAReboot(t *testing.T) {
+	for _, s := range more {
+		p := s.start(t).carry(s.asks...)
+		r := s.start(t)
+		r.giveBack(p)
+		if len(r.writes) > 0 {
+			t.Errorf("%s: writes %q", s.name, r.writes)
+		}
+	}
+}
+
+// The control of the tests above: a write that the host swallows is noticed, in both
+// directions, and so is a plan that lacks one of its undoings.
+func TestWhatHadNoEffectIsReported(t *testing.T) {
+	s := one
+	p, err := s.start(t).plan(s.asks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range p.Writes {
+		r := s.start(t)
+		was := r.discover()
+		r.swallows = map[int]bool{k: true}
+		if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.NotTaken) {
+			t.Errorf("Carry whose write %d has no effect = %v", k, err)
+		}
+		r.same(was, "After it")
+
+		r = s.start(t)
+		if err := vfio.Carry(context.Background(), r, p); err != nil {
+			t.Fatal(err)
+		}
+		r.swallows = map[int]bool{len(p.Writes) + k: true}
+		if err := vfio.Return(context.Background(), r, p); !errors.Is(err, vfio.NotTaken) {
+			t.Errorf("Return whose write %d has no effect = %v", k, err)
+		}
+		r.giveBack(p)
+		r.same(was, "After the second Return")
+
+		short := p
+		short.Undo = append(append([]vfio.Write{}, p.Undo[:k]...), p.Undo[k+1:]...)
+		r = s.start(t)
+		if err := vfio.Carry(context.Background(), r, short); !errors.Is(err, vfio.BadPlan) || len(r.writes) > 0 {
+			t.Errorf("Carry of a plan without undoing %d = %v, writes %q", k, err, r.writes)
+		}
+	}
+}
+
+func TestCarryEndsWithItsContext(t *testing.T) {
+	s := one
+	r := s.start(t)
+	was := r.discover()
+	p, err := r.plan(s.asks...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.after = func(n int) {
+		if n == 2 {
+			cancel()
+		}
+	}
+	if err := vfio.Carry(ctx, r, p); !errors.Is(err, context.Canceled) {
+		t.Errorf("Carry = %v", err)
+	}
+	r.same(was, "After the context ended")
+}
+
+// A plan is kept as JSON, and is the same for the same host.
+func TestAPlanIsAValue(t *testing.T) {
+	for _, s := range more {
+		r := s.start(t)
+		p, err := r.plan(s.asks...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := r.plan(s.asks...)
+		if diff := cmp.Diff(p, again); err != nil || diff != "" {
+			t.Errorf("%s: two plans differ: %v\n%s", s.name, err, diff)
+		}
+		data, err := json.Marshal(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back vfio.Plan
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(p, back); diff != "" {
+			t.Errorf("%s: JSON changes it:\n%s", s.name, diff)
+		}
 	}
 }

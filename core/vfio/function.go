@@ -81,6 +81,10 @@ func (d *making) company(name string, f host.PCIFunction, group []member, all []
 			d.note(name, GoesAlong, "%s is in the GPU's IOMMU group and goes with it.", o)
 		case o.driver == "" || isVFIO(o.driver):
 			d.note(name, StaysUnder, "%s is in the GPU's IOMMU group, has no driver of the host, and stays as it is.", o)
+		case slices.ContainsFunc(d.m.GPUs, func(g host.GPU) bool {
+			return onBoard(g, o.bdf) && g.PCI.IOMMUGroup == f.IOMMUGroup && g.PCI.BDF != f.BDF
+		}):
+			// refused with the GPU that it is beside
 		default:
 			refusals = append(refusals, refuse.New(GroupForeign, "", "IOMMU group %d has %s, which the host uses, and a group goes as a whole: %s", f.IOMMUGroup, o, some(group)).
 				WithHint("Move the GPU to a slot with a group of its own, or take the driver from %s if the host can do without it.", o.bdf))
@@ -112,12 +116,16 @@ func asked(all []choice, b pci.BDF) bool {
 // carries reports whether o is a function of the board of a whole GPU that goes with
 // it. Storage and network of the host never do.
 func (c choice) carries(o member) bool {
-	if !c.whole() || len(c.gpus) != 1 || c.gpus[0].PCI == nil || o.class>>16 == 0x01 || o.class>>16 == 0x02 {
+	return c.whole() && len(c.gpus) == 1 && onBoard(*c.gpus[0], o.bdf) && o.class>>16 != 0x01 && o.class>>16 != 0x02
+}
+
+// onBoard reports whether b is a function of the GPU's board: in its slot.
+func onBoard(g host.GPU, b pci.BDF) bool {
+	if g.PCI == nil {
 		return false
 	}
-	board := c.gpus[0].PCI.BDF
-	board.Function = o.bdf.Function
-	return o.bdf == board
+	b.Function = g.PCI.BDF.Function
+	return b == g.PCI.BDF
 }
 
 // isGPU reports whether b is a GPU or a virtual function of one: only those can be

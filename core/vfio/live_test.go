@@ -11,6 +11,7 @@ import (
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/core/pci"
 	"gpurig/core/request"
 	"gpurig/core/vfio"
 	"gpurig/fakehw"
@@ -23,10 +24,10 @@ import (
 type rig struct {
 	t testing.TB
 	*live.Host
-	writes []string         // as a shell has them
-	fails  map[int]error    // by number of the write, from 0
-	before func(int)        // called before each write
-	after  func(int, error) // called after each write
+	writes   []string      // as a shell has them
+	fails    map[int]error // by number of the write, from 0
+	swallows map[int]bool  // writes that are taken and have no effect
+	after    func(n int)   // called after each write
 }
 
 func load(t testing.TB, profile string) host.Model {
@@ -42,6 +43,28 @@ func load(t testing.TB, profile string) host.Model {
 	for _, driver := range []string{"vfio-pci", "nvgrace-gpu-vfio-pci"} {
 		if m, err = fakehw.WithPCIDriver(m, driver, nil); err != nil {
 			t.Fatal(err)
+		}
+	}
+	return isolated(m)
+}
+
+// isolated returns m with an IOMMU, on a machine that keeps each board apart.
+func isolated(m host.Model) host.Model {
+	m.IOMMU = true
+	group := 0
+	for _, f := range m.Functions() {
+		group = max(group, f.IOMMUGroup)
+	}
+	of := map[pci.BDF]int{}
+	for _, f := range m.Functions() {
+		board := f.BDF
+		board.Function = 0
+		if f.IOMMUGroup < 0 && of[board] == 0 {
+			group++
+			of[board] = group
+		}
+		if f.IOMMUGroup < 0 {
+			f.IOMMUGroup = of[board]
 		}
 	}
 	return m
@@ -84,7 +107,10 @@ func (r *rig) ReadDir(p string) ([]string, error) {
 func (r *rig) Write(p string, data []byte) error {
 	n := len(r.writes)
 	r.writes = append(r.writes, fmt.Sprintf("echo %s > %s", strings.TrimSuffix(string(data), "\n"), p))
-	if err := r.fails[n]; err != nil {
+	if r.after != nil {
+		defer r.after(n)
+	}
+	if err := r.fails[n]; err != nil || r.swallows[n] {
 		return err
 	}
 	real, err := host.Resolve(r, p)

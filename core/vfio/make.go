@@ -1,6 +1,7 @@
 package vfio
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -205,12 +206,29 @@ func (d *making) slot(port, want int, function bool) (int, error) {
 
 // plan puts together what was decided: all functions leave their drivers before the
 // first gets a new one, since the kernel gives out no group that is held in part.
+// They leave in the reverse of the order in which the drivers had found them, so
+// that they come back in that order: drivers give out the lowest number that is
+// free, and /dev/nvidia0 is to be the same GPU as before.
 func (d *making) plan() Plan {
 	p := Plan{Devices: d.devices, Notes: d.notes}
+	slices.SortStableFunc(d.released, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(d.place(b.do.bdf), d.place(a.do.bdf)), b.do.bdf.Compare(a.do.bdf))
+	})
 	all := slices.Concat(d.on, d.released, d.marked, d.taken, d.vgpus)
 	for i, x := range all {
 		p.Writes = append(p.Writes, x.do.write())
 		p.Undo = append(p.Undo, all[len(all)-1-i].undo.write())
 	}
 	return p
+}
+
+// place returns when the driver of a GPU found it, among the others: its number. What
+// has none is found by address.
+func (d *making) place(b pci.BDF) int {
+	for _, g := range d.m.GPUs {
+		if g.PCI != nil && g.PCI.BDF == b {
+			return max(g.Card, g.Minor)
+		}
+	}
+	return -1
 }
