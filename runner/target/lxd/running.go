@@ -92,7 +92,11 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 	}
 	s.pid, s.nsenter = pid, p.Nsenter
 	// What a run that was killed left in the daemon holds its files and cgroups.
-	if err := s.clear(ctx, world.Dead); err != nil {
+	left, err := world.Left(pid, joinDir)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.clear(ctx, left); err != nil {
 		return nil, err
 	}
 	if s.World, err = world.Join(pid, joinDir, p.Programs); err != nil {

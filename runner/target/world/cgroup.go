@@ -6,16 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// cgroupPrefix starts the names of our cgroup directories; the process id and a
-// count follow.
-const cgroupPrefix = "gpurig-"
 
 // hierarchies returns the mount points of cgroups at root: of version 2 root itself,
 // of version 1 those below it, one for each controller. Ours have that of devices
@@ -28,7 +24,11 @@ func hierarchies(root string) ([]string, error) {
 	if st.Type == unix.CGROUP2_SUPER_MAGIC {
 		return []string{root}, nil
 	}
-	return filepath.Glob(filepath.Join(root, "*"))
+	all, err := filepath.Glob(filepath.Join(root, "*"))
+	return slices.DeleteFunc(all, func(p string) bool { // "cpu" may be a link to "cpu,cpuacct"
+		st, err := os.Lstat(p)
+		return err != nil || !st.IsDir()
+	}), err
 }
 
 // cgroupDirs returns directories of ours below root, a mount point of cgroups.
@@ -48,10 +48,13 @@ func cgroupDirs(root, pattern string) ([]string, error) {
 	return out, nil
 }
 
-// removeCgroups removes the cgroup directories that match a pattern. Who made
+// removeCgroups removes the cgroup directories that match a pattern of ours. Who made
 // them removes those of a container that ended well; liblxc's "pivot" always
 // stays.
 func removeCgroups(root, pattern string) error {
+	if !strings.HasPrefix(pattern, prefixStart) {
+		return nil // nothing was claimed
+	}
 	dirs, errs := cgroupDirs(root, pattern)
 	for _, d := range dirs {
 		errs = errors.Join(errs, removeCgroup(d))
@@ -62,25 +65,13 @@ func removeCgroups(root, pattern string) error {
 // sweepCgroups removes what a run that was killed left behind. What is still
 // ending there is no fault of this run: it stays for the next one.
 func sweepCgroups(root string) error {
-	dirs, errs := cgroupDirs(root, cgroupPrefix+"*-*")
-	for _, d := range dirs {
-		if !Dead(filepath.Base(d)) {
-			continue
-		}
+	dirs, err := cgroupDirs(root, prefixStart+"*-*")
+	return errors.Join(err, sweep(dirs, func(d string) error {
 		if err := removeCgroup(d); !errors.Is(err, unix.EBUSY) {
-			errs = errors.Join(errs, err)
+			return err
 		}
-	}
-	return errs
-}
-
-// Dead reports whether a name starts with the Prefix of a process that has ended:
-// whatever has it was left behind.
-func Dead(name string) bool {
-	rest, ours := strings.CutPrefix(name, cgroupPrefix)
-	pid, _, more := strings.Cut(rest, "-")
-	n, err := strconv.Atoi(pid)
-	return ours && more && err == nil && n > 0 && unix.Kill(n, 0) == unix.ESRCH
+		return nil
+	}))
 }
 
 // removeCgroup removes a cgroup and those below it. The kernel lets go of one

@@ -16,20 +16,30 @@ var hostViews = []string{"", "/var/lib/snapd/hostfs"}
 // new one below parent, a directory of the machine that root alone can change, and
 // is removed with the world; one that a killed run left is removed now.
 func Join(pid int, parent string, p Programs) (_ *World, err error) {
-	k := &keeper{pid: pid, prefix: newPrefix(), nsenter: p.Nsenter}
+	k := &keeper{pid: pid, nsenter: p.Nsenter}
 	if err := sweepDirs(parent); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(parent, k.prefix)
-	if err := os.Mkdir(dir, 0o711); err != nil {
+	if err := sweepCgroups(k.CgroupRoot()); err != nil {
 		return nil, err
 	}
+	parents, err := hierarchies(k.CgroupRoot())
+	if err != nil {
+		return nil, err
+	}
+	if k.prefix, k.claim, err = claimPrefix(append(parents, parent)); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(parent, k.prefix)
 	k.joined = dir
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
 		}
 	}()
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, err
+	}
 	st, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
@@ -44,22 +54,25 @@ func Join(pid int, parent string, p Programs) (_ *World, err error) {
 	if k.scratch == "" {
 		return nil, fmt.Errorf("process %d does not see %s: it has a root directory of its own", pid, dir)
 	}
-	if err := sweepCgroups(k.CgroupRoot()); err != nil {
-		return nil, err
-	}
 	if err := k.copyPrograms(p); err != nil {
 		return nil, err
 	}
 	return newWorld(k), nil
 }
 
+// Left returns what tells of a name in a daemon, the process pid, whether it starts with
+// the Prefix of a run that has ended, and that joined it with this parent.
+func Left(pid int, parent string) (func(name string) bool, error) {
+	parents, err := hierarchies(cgroupRoot(pid))
+	if err != nil {
+		return nil, err
+	}
+	parents = append(parents, parent)
+	return func(name string) bool { return left(parents, name) }, nil
+}
+
 // sweepDirs removes the scratch directories of runs that were killed.
 func sweepDirs(parent string) error {
-	dirs, errs := filepath.Glob(filepath.Join(parent, cgroupPrefix+"*-*"))
-	for _, d := range dirs {
-		if Dead(filepath.Base(d)) {
-			errs = errors.Join(errs, os.RemoveAll(d))
-		}
-	}
-	return errs
+	dirs, err := filepath.Glob(filepath.Join(parent, prefixStart+"*-*"))
+	return errors.Join(err, sweep(dirs, os.RemoveAll))
 }

@@ -42,6 +42,7 @@ type keeper struct {
 	scratch string       // inside
 	joined  string       // outside, of somebody else's; empty: it is seen through pid
 	prefix  string
+	claim   claim  // on the directories of that name
 	runtime string // a folder of the machine that gets a tmpfs too
 	madeRun bool   // it was made for us
 	nsenter string // program of util-linux
@@ -49,8 +50,8 @@ type keeper struct {
 
 // startKeeper starts the helper and copies the programs into the namespace. enter
 // runs it on a fake machine; nil: on this one.
-func startKeeper(cgroup, prefix, runtime string, p Programs, enter target.Enter) (_ *keeper, err error) {
-	k := &keeper{prefix: prefix, runtime: runtime, nsenter: p.Nsenter}
+func startKeeper(cgroup, runtime string, p Programs, enter target.Enter) (_ *keeper, err error) {
+	k := &keeper{runtime: runtime, nsenter: p.Nsenter}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, k.close())
@@ -76,6 +77,13 @@ func startKeeper(cgroup, prefix, runtime string, p Programs, enter target.Enter)
 		return nil, err
 	}
 	if err := sweepCgroups(k.CgroupRoot()); err != nil {
+		return nil, err
+	}
+	parents, err := hierarchies(k.CgroupRoot())
+	if err != nil {
+		return nil, err
+	}
+	if k.prefix, k.claim, err = claimPrefix(parents); err != nil {
 		return nil, err
 	}
 	return k, k.copyPrograms(p)
@@ -123,9 +131,9 @@ func (k *keeper) ByHand(p string) string {
 }
 
 // CgroupRoot is where the namespace has its cgroups mounted, as we see it.
-func (k *keeper) CgroupRoot() string {
-	return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", k.pid)
-}
+func (k *keeper) CgroupRoot() string { return cgroupRoot(k.pid) }
+
+func cgroupRoot(pid int) string { return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", pid) }
 
 // Command returns a program to be run in the namespace. It gets no environment
 // of ours: liblxc finds no newuidmap on such a PATH and, being root, writes the
@@ -196,5 +204,7 @@ func (k *keeper) close() error {
 		}
 		k.madeRun = false
 	}
+	k.claim.release()
+	k.claim = nil
 	return errors.Join(errs...)
 }

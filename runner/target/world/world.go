@@ -15,7 +15,6 @@ import (
 	"path"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 
 	"gpurig/core/device"
 	"gpurig/core/host"
@@ -40,8 +39,6 @@ type World struct {
 	blobs map[string]bool // files of images that are there
 }
 
-var worlds atomic.Int64 // of this process, so that cgroup names differ
-
 // Open sets up a world in which programs find cgroups of one version, "v1" or
 // "v2". runtime is a folder of the machine that gets a tmpfs there, for state
 // that the programs keep at a path of their own; it is made where it is missing.
@@ -51,14 +48,12 @@ func Open(cgroup, runtime string, p Programs) (*World, error) { return OpenOn(ni
 // OpenOn is Open on a fake machine: programs find its devices, and the driver's
 // files. enter is target.Host's.
 func OpenOn(enter target.Enter, cgroup, runtime string, p Programs) (*World, error) {
-	k, err := startKeeper(cgroup, newPrefix(), runtime, p, enter)
+	k, err := startKeeper(cgroup, runtime, p, enter)
 	if err != nil {
 		return nil, err
 	}
 	return newWorld(k), nil
 }
-
-func newPrefix() string { return fmt.Sprintf("%s%d-%d", cgroupPrefix, os.Getpid(), worlds.Add(1)) }
 
 func newWorld(k *keeper) *World {
 	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[string]bool{}}
