@@ -107,7 +107,7 @@ func (b *builder) layout() {
 	for _, d := range []string{"/sys", "/proc", "/dev", "/etc", "/run", "/usr/lib", "/usr/bin", "/var"} {
 		b.dir(d)
 	}
-	b.do(b.t.Mkdir("/tmp", 0o777))
+	b.do(b.t.Mkdir("/tmp", 0o777|fs.ModeSticky))
 	b.do(b.t.Symlink("/var/run", "/run"))
 	for _, d := range []string{"bin", "lib", "sbin", "lib64"} {
 		switch {

@@ -24,11 +24,42 @@ type Root interface {
 
 // An Info is what lstat(2) says of one path.
 type Info struct {
-	Mode fs.FileMode // type and permission bits
+	Mode fs.FileMode // type and Bits
 	UID  uint32
 	GID  uint32
 	Size int64
 	Num  device.Num // of a device node; else the zero Num
+}
+
+// Bits are what chmod(2) sets of a mode: permissions, setuid, setgid and sticky.
+const Bits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+var unixBits = [...]struct {
+	mode fs.FileMode
+	unix uint32
+}{{fs.ModeSetuid, 0o4000}, {fs.ModeSetgid, 0o2000}, {fs.ModeSticky, 0o1000}}
+
+// UnixBits returns the Bits of a mode as system calls and listings have them: 01777
+// of a usual /tmp.
+func UnixBits(mode fs.FileMode) uint32 {
+	out := uint32(mode.Perm())
+	for _, b := range unixBits {
+		if mode&b.mode != 0 {
+			out |= b.unix
+		}
+	}
+	return out
+}
+
+// ModeBits is UnixBits the other way; what is beyond 07777 is left out.
+func ModeBits(unix uint32) fs.FileMode {
+	out := fs.FileMode(unix) & fs.ModePerm
+	for _, b := range unixBits {
+		if unix&b.unix != 0 {
+			out |= b.mode
+		}
+	}
+	return out
 }
 
 // IsLink reports whether the path is a symbolic link.

@@ -172,7 +172,7 @@ func (l *look) untrusted(p string) (string, error) {
 		return "", f.err
 	}
 	bad := p
-	if f.info.Mode.Perm()&0o002 == 0 || f.info.Mode&fs.ModeSticky != 0 {
+	if f.info.Mode.Perm()&0o002 == 0 || f.info.Mode.IsDir() && f.info.Mode&fs.ModeSticky != 0 {
 		var err error
 		if bad, err = l.untrusted(path.Dir(p)); err != nil {
 			return "", err

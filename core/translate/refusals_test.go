@@ -128,6 +128,27 @@ func (tc refusalCase) named(t *testing.T, name string) {
 	t.Run(name, tc.run)
 }
 
+// A sticky folder is not everybody's: the twin of A20's open one. On a file the bit
+// means nothing.
+func TestAStickyFolderIsTrusted(t *testing.T) {
+	for _, tc := range []struct {
+		folder, file fs.FileMode
+		want         error
+	}{
+		{fs.ModeSticky | 0o777, 0o644, nil},
+		{0o777, 0o644, translate.ReasonUntrusted},
+		{0o755, fs.ModeSticky | 0o666, translate.ReasonUntrusted},
+	} {
+		h := newHost(t)
+		if err := errors.Join(h.WriteFile("/usr/share/open/f", nil, tc.file), h.Chmod("/usr/share/open", tc.folder)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := translate.Edits(h, editsOf(mounts(roMount("/usr/share/open/f", "/usr/share/f"))), translate.Options{}); !errors.Is(err, tc.want) {
+			t.Errorf("a file %v in a folder %v: %v; want %v", tc.file, tc.folder, err, tc.want)
+		}
+	}
+}
+
 func TestMountRefusals(t *testing.T) {
 	at := func(host, container string) specs.ContainerEdits { return mounts(roMount(host, container)) }
 	const smi = "/usr/bin/nvidia-smi"

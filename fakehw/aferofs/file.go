@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/fakehw/tree"
 )
 
@@ -230,7 +231,7 @@ type info struct {
 func newInfo(name string, e *tree.Entry) *info {
 	i := &info{name: name, size: e.Size, mode: e.Mode}
 	i.st.Uid, i.st.Gid, i.st.Size = e.UID, e.GID, e.Size
-	i.st.Mode = uint32(e.Mode.Perm()) | kind(e)
+	i.st.Mode = host.UnixBits(e.Mode) | kind(e)
 	if e.IsDevice() {
 		i.st.Rdev = unix.Mkdev(e.Num.Major, e.Num.Minor)
 	}

@@ -82,7 +82,7 @@ func (r *Root) lstat(p string) (host.Info, error) {
 	if err != nil {
 		return host.Info{}, err
 	}
-	out := host.Info{Mode: fi.Mode() & (fs.ModeType | fs.ModePerm), Size: fi.Size()}
+	out := host.Info{Mode: fi.Mode() & (fs.ModeType | host.Bits), Size: fi.Size()}
 	if fi.IsDir() {
 		out.Size = 0 // the file system's affair
 	}

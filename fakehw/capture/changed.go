@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/fakehw/tree"
 )
 
@@ -45,17 +46,17 @@ func copyEntry(t *tree.Tree, p string, e *tree.Entry) error {
 	var err error
 	switch mode := e.Mode; {
 	case mode.IsDir():
-		err = t.Mkdir(p, mode.Perm())
+		err = t.Mkdir(p, mode&host.Bits)
 	case e.IsLink():
 		err = t.Symlink(p, e.Target)
 	case e.IsDevice():
-		err = t.Mknod(device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: mode.Perm(), UID: e.UID, GID: e.GID})
+		err = t.Mknod(device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: mode & host.Bits, UID: e.UID, GID: e.GID})
 	case mode&fs.ModeSocket != 0:
-		err = t.Socket(p, mode.Perm())
+		err = t.Socket(p, mode&host.Bits)
 	case mode&fs.ModeNamedPipe != 0:
-		err = t.Fifo(p, mode.Perm())
+		err = t.Fifo(p, mode&host.Bits)
 	default:
-		err = t.WriteFile(p, e.Data, mode.Perm())
+		err = t.WriteFile(p, e.Data, mode&host.Bits)
 	}
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ const (
 
 // record adds what is at p, which has no link in its directory.
 func (c *collector) record(p string, info host.Info) error {
-	e := hosts.Entry{Path: p, Mode: uint32(info.Mode.Perm()), UID: info.UID, GID: info.GID}
+	e := hosts.Entry{Path: p, Mode: host.UnixBits(info.Mode), UID: info.UID, GID: info.GID}
 	switch mode := info.Mode; {
 	case mode.IsDir():
 		e.Kind = hosts.Dir
@@ -51,6 +51,9 @@ func (c *collector) record(p string, info host.Info) error {
 		c.content(&e, info)
 	default:
 		return errors.New("neither file, folder, link nor node")
+	}
+	if e.Kind != hosts.Dir && e.Kind != hosts.Program {
+		e.Mode &^= 0o6000 // the kernel does nothing with them there
 	}
 	c.entries[p] = e
 	return nil

@@ -3,7 +3,6 @@ package capture
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"strings"
@@ -74,7 +73,7 @@ func archOf(f hosts.File) string {
 type kit struct{ arch, version string }
 
 func (k kit) put(t *tree.Tree, e hosts.Entry) error {
-	mode := fs.FileMode(e.Mode)
+	mode := host.ModeBits(e.Mode)
 	var err error
 	switch e.Kind {
 	case hosts.Dir:
@@ -124,7 +123,7 @@ func (k kit) file(t *tree.Tree, e hosts.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := t.WriteFile(e.Path, data, fs.FileMode(e.Mode)); err != nil {
+	if err := t.WriteFile(e.Path, data, host.ModeBits(e.Mode)); err != nil {
 		return err
 	}
 	if e.Kind == hosts.Bytes {

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/fakehw/tree"
 )
 
@@ -144,7 +145,7 @@ func (w *writer) probe(dirfd int) {
 }
 
 // granted reports whether something new has the mode of e from the start.
-func (w *writer) granted(e *tree.Entry) bool { return w.known && e.Mode.Perm()&^w.grant == 0 }
+func (w *writer) granted(e *tree.Entry) bool { return w.known && e.Mode&host.Bits&^w.grant == 0 }
 
 // children writes what is in a directory. A crowd is written beside the rest: it is
 // the kernel that takes the time, and it locks one directory at a time.
@@ -200,7 +201,7 @@ func (w *writer) entry(ctx context.Context, to spot, e *tree.Entry) error {
 func (w *writer) dir(ctx context.Context, to spot, e *tree.Entry) error {
 	mode, done := uint32(0o700), w.granted(e) && e.Mode.Perm()&0o700 == 0o700
 	if done {
-		mode = uint32(e.Mode.Perm())
+		mode = host.UnixBits(e.Mode)
 	}
 	if err := unix.Mkdirat(to.dirfd, to.name, mode); err != nil {
 		return to.failed("mkdir", err)
@@ -229,7 +230,7 @@ func (w *writer) dir(ctx context.Context, to spot, e *tree.Entry) error {
 }
 
 func (w *writer) file(to spot, e *tree.Entry) error {
-	fd, err := unix.Openat(to.dirfd, to.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(e.Mode.Perm()))
+	fd, err := unix.Openat(to.dirfd, to.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, host.UnixBits(e.Mode))
 	if err != nil {
 		return to.failed("create", err)
 	}
@@ -250,7 +251,7 @@ func (w *writer) file(to spot, e *tree.Entry) error {
 	if w.granted(e) {
 		return nil
 	}
-	if err := unix.Fchmod(fd, uint32(e.Mode.Perm())); err != nil {
+	if err := unix.Fchmod(fd, host.UnixBits(e.Mode)); err != nil {
 		return to.failed("chmod", err)
 	}
 	return nil
@@ -281,7 +282,7 @@ func (w *writer) node(to spot, e *tree.Entry) error {
 	// A node that is another's is nobody's until it has its owner.
 	mode, done := uint32(0o600), w.granted(e) && e.UID == w.uid && e.GID == w.gid
 	if done {
-		mode = uint32(e.Mode.Perm())
+		mode = host.UnixBits(e.Mode)
 	}
 	if err := unix.Mknodat(to.dirfd, to.name, kind|mode, dev); err != nil {
 		return to.failed("mknod", err)
@@ -305,7 +306,7 @@ func (w *writer) finish(to spot, e *tree.Entry) error {
 	if err := w.owner(to, e); err != nil {
 		return err
 	}
-	mode := uint32(e.Mode.Perm())
+	mode := host.UnixBits(e.Mode)
 	if e.Mode.IsDir() && os.Geteuid() != 0 {
 		mode |= 0o200
 	}

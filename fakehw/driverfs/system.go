@@ -2,6 +2,7 @@ package driverfs
 
 import (
 	"bytes"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func (in *installer) system(root string) {
 	for _, dir := range []string{"/usr/lib", "/usr/bin", "/usr/sbin", "/usr/share", "/etc", "/run", "/var"} {
 		in.do(t.Mkdir(root+dir, 0o755))
 	}
-	in.keep(root+"/tmp", func(p string) error { return t.Mkdir(p, 0o777) })
+	in.keep(root+"/tmp", func(p string) error { return t.Mkdir(p, 0o777|fs.ModeSticky) })
 	in.keep(root+"/var/run", func(p string) error { return t.Symlink(p, "/run") })
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if name == "lib64" && in.m.Arch != "x86_64" && in.m.OS.ID != "rhel" {

@@ -1,6 +1,9 @@
 package driverfs
 
-import "path"
+import (
+	"io/fs"
+	"path"
+)
 
 // tools makes the programs. Those of the IMEX, Fabric Manager and DCGM packages
 // come with the hardware that needs them.
@@ -27,6 +30,9 @@ func (in *installer) tools() {
 			in.file(p, "#!/bin/sh\necho '"+name+" "+in.u.Version+"'\n", 0o755)
 		} else {
 			in.program(p, in.u.Version)
+		}
+		if name == "nvidia-modprobe" && !in.nix() { // it makes nodes for users; a store has no setuid files
+			in.do(in.t.Chmod(in.root+p, 0o755|fs.ModeSetuid))
 		}
 		if in.nix() {
 			in.link("/run/current-system/sw/bin/"+name, p)

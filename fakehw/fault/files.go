@@ -125,7 +125,7 @@ func takeBack(t *tree.Tree, before, after host.Model) error {
 // put makes what e is at p.
 func put(t *tree.Tree, p string, e *tree.Entry) (err error) {
 	if e.Mode.IsDir() {
-		return t.Mkdir(p, e.Mode.Perm())
+		return t.Mkdir(p, e.Mode&host.Bits)
 	}
 	if err := t.Remove(p); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -133,5 +133,5 @@ func put(t *tree.Tree, p string, e *tree.Entry) (err error) {
 	if e.IsLink() {
 		return t.Symlink(p, e.Target)
 	}
-	return t.WriteFile(p, e.Data, e.Mode.Perm())
+	return t.WriteFile(p, e.Data, e.Mode&host.Bits)
 }

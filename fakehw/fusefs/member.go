@@ -13,6 +13,7 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/host"
 	"gpurig/fakehw/tree"
 )
 
@@ -195,7 +196,7 @@ type given struct{ mode, uid, gid uint32 }
 func (u *Union) give(e *tree.Entry, in *fuse.SetAttrIn) {
 	now, ok := u.given[e]
 	if !ok {
-		now = given{uint32(e.Mode.Perm()), e.UID, e.GID}
+		now = given{host.UnixBits(e.Mode), e.UID, e.GID}
 	}
 	if mode, ok := in.GetMode(); ok {
 		now.mode = mode & 0o7777
@@ -279,7 +280,7 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		defer n.u.Lock.Unlock()
 		mode := n.e.Mode
 		if given, ok := n.u.given[n.e]; ok {
-			mode = fs.FileMode(given.mode)
+			mode = host.ModeBits(given.mode)
 		}
 		if errno := mayOpen(mode, flags); errno != 0 {
 			return nil, 0, errno

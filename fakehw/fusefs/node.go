@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
+	"gpurig/core/host"
 	"gpurig/fakehw/tree"
 )
 
@@ -221,7 +222,7 @@ func binary(name string) bool {
 }
 
 func fill(p string, e *tree.Entry, out *fuse.Attr) {
-	out.Mode = kind(e) | uint32(e.Mode.Perm())
+	out.Mode = kind(e) | host.UnixBits(e.Mode)
 	out.Uid, out.Gid = e.UID, e.GID
 	out.Size = size(p, e)
 	out.Nlink = 1

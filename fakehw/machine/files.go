@@ -159,15 +159,15 @@ func (s *staging) put(p string, e *tree.Entry, at place) {
 	s.parents(path.Dir(p), path.Dir(to))
 	switch {
 	case e.Mode.IsDir():
-		s.do(s.t.Mkdir(to, e.Mode.Perm()))
+		s.do(s.t.Mkdir(to, e.Mode&host.Bits))
 	case e.Mode.IsRegular():
-		s.do(s.t.WriteFile(to, e.Data, e.Mode.Perm()))
+		s.do(s.t.WriteFile(to, e.Data, e.Mode&host.Bits))
 	case e.IsLink():
 		s.do(s.t.Symlink(to, e.Target))
 	case e.Mode&fs.ModeSocket != 0:
-		s.do(s.t.Socket(to, e.Mode.Perm()))
+		s.do(s.t.Socket(to, e.Mode&host.Bits))
 	case e.Mode&fs.ModeNamedPipe != 0:
-		s.do(s.t.Fifo(to, e.Mode.Perm()))
+		s.do(s.t.Fifo(to, e.Mode&host.Bits))
 	}
 }
 
@@ -249,5 +249,5 @@ func eachOwn(dir string, entries map[string]*tree.Entry, f func(dir, name string
 }
 
 func node(p string, e *tree.Entry) device.Node {
-	return device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID}
+	return device.Node{Path: p, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode & host.Bits, UID: e.UID, GID: e.GID}
 }

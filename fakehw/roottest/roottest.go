@@ -88,6 +88,16 @@ var Checks = map[string]Check{
 		}
 		read(t, r, "/closed/inside", "x")
 	}},
+	"setuid, setgid and sticky bits are kept": {fillBits, func(t testing.TB, r host.Root) {
+		for p, want := range map[string]fs.FileMode{
+			"/tmp": fs.ModeDir | fs.ModeSticky | 0o777, "/shared": fs.ModeDir | fs.ModeSetgid | 0o775,
+			"/tmp/modprobe": fs.ModeSetuid | 0o755, "/tmp/wall": fs.ModeSetgid | 0o755,
+		} {
+			if i := lstat(t, r, p); i.Mode != want {
+				t.Errorf("Lstat(%q): mode %v; want %v", p, i.Mode, want)
+			}
+		}
+	}},
 	"owners are kept": {fillOwners, func(t testing.TB, r host.Root) {
 		for _, p := range []string{"/dir", "/dir/file", "/dir/link"} {
 			if i := lstat(t, r, p); i.UID != 1000 || i.GID != 44 {
@@ -306,6 +316,15 @@ var nodes = []device.Node{
 	{Path: "/dev/cap300", Type: device.Char, Num: device.Num{Major: 236, Minor: 300}, Mode: 0o444},
 	{Path: "/dev/last", Type: device.Char, Num: device.Num{Major: 511, Minor: device.MaxMinor}, Mode: 0o600, UID: 7},
 	{Path: "/dev/nvme0n1", Type: device.Block, Num: device.Num{Major: 259, Minor: 1}, Mode: 0o660, GID: 6},
+}
+
+func fillBits(t *tree.Tree) error {
+	return errors.Join(
+		t.Mkdir("/tmp", fs.ModeSticky|0o777),
+		t.Mkdir("/shared", fs.ModeSetgid|0o775),
+		t.WriteFile("/tmp/modprobe", []byte("x"), fs.ModeSetuid|0o755),
+		t.WriteFile("/tmp/wall", []byte("x"), fs.ModeSetgid|0o755),
+	)
 }
 
 func fillNodes(t *tree.Tree) error {

@@ -51,7 +51,7 @@ func New() *Tree {
 }
 
 func dir(perm fs.FileMode) Entry {
-	return Entry{Info: host.Info{Mode: fs.ModeDir | perm.Perm()}, Children: map[string]*Entry{}}
+	return Entry{Info: host.Info{Mode: fs.ModeDir | perm&host.Bits}, Children: map[string]*Entry{}}
 }
 
 // pathError makes the error that the os package would.
@@ -200,7 +200,7 @@ func (t *Tree) Mkdir(p string, perm fs.FileMode) error {
 // WriteFile makes the regular file p. A link at p is replaced, not followed.
 // The tree keeps data: do not change it afterwards.
 func (t *Tree) WriteFile(p string, data []byte, perm fs.FileMode) error {
-	return t.put("write", p, Entry{Info: host.Info{Mode: perm.Perm(), Size: int64(len(data))}, Data: data})
+	return t.put("write", p, Entry{Info: host.Info{Mode: perm & host.Bits, Size: int64(len(data))}, Data: data})
 }
 
 // Symlink makes the link p. Its target is stored as given; as with symlink(2),
@@ -218,7 +218,7 @@ func (t *Tree) Mknod(n device.Node) error {
 	if n.Type != device.Char && n.Type != device.Block || n.Num.Major > device.MaxMajor || n.Num.Minor > device.MaxMinor {
 		return pathError("mknod", n.Path, syscall.EINVAL)
 	}
-	mode := n.Mode.Perm() | fs.ModeDevice
+	mode := n.Mode&host.Bits | fs.ModeDevice
 	if n.Type == device.Char {
 		mode |= fs.ModeCharDevice
 	}
@@ -227,12 +227,12 @@ func (t *Tree) Mknod(n device.Node) error {
 
 // Socket makes a socket.
 func (t *Tree) Socket(p string, perm fs.FileMode) error {
-	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeSocket | perm.Perm()}})
+	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeSocket | perm&host.Bits}})
 }
 
 // Fifo makes a named pipe.
 func (t *Tree) Fifo(p string, perm fs.FileMode) error {
-	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeNamedPipe | perm.Perm()}})
+	return t.put("mknod", p, Entry{Info: host.Info{Mode: fs.ModeNamedPipe | perm&host.Bits}})
 }
 
 // Chown changes the owner of p, no link followed.
@@ -248,7 +248,7 @@ func (t *Tree) Chown(p string, uid, gid uint32) error {
 func (t *Tree) Chmod(p string, perm fs.FileMode) error {
 	e, err := t.find("chmod", p, true)
 	if err == nil {
-		e.Mode = e.Mode.Type() | perm.Perm()
+		e.Mode = e.Mode.Type() | perm&host.Bits
 	}
 	return err
 }
@@ -337,7 +337,7 @@ func (t *Tree) Nodes(p string) []device.Node {
 	var out []device.Node
 	_ = walk(p, top, func(at string, e *Entry) error {
 		if e.IsDevice() {
-			out = append(out, device.Node{Path: at, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode.Perm(), UID: e.UID, GID: e.GID})
+			out = append(out, device.Node{Path: at, Type: e.DeviceType(), Num: e.Num, Mode: e.Mode & host.Bits, UID: e.UID, GID: e.GID})
 		}
 		return nil
 	})

@@ -132,7 +132,7 @@ func (r *Root) Lstat(p string) (host.Info, error) {
 
 // info says in Go's words what stat(2) said.
 func info(st *unix.Stat_t) host.Info {
-	mode := fs.FileMode(st.Mode & 0o777)
+	mode := host.ModeBits(st.Mode)
 	out := host.Info{UID: st.Uid, GID: st.Gid, Size: st.Size}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
