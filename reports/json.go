@@ -31,11 +31,19 @@ var ErrNotReport = errors.New("not a gpurig report")
 func Parse(data []byte) (Report, error) {
 	var r Report
 	dec := json.NewDecoder(bytes.NewReader(data))
-	if err := dec.Decode(&r); err != nil {
+	switch err := dec.Decode(&r); {
+	case errors.Is(err, io.EOF):
+		return Report{}, fmt.Errorf("%w: there is nothing in it", ErrNotReport)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Report{}, fmt.Errorf("%w: it ends in the middle, after %d bytes", ErrNotReport, len(data))
+	case err != nil:
 		return Report{}, fmt.Errorf("%w: %w", ErrNotReport, err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return Report{}, fmt.Errorf("%w: text after the JSON object", ErrNotReport)
+	}
+	if r.Schema == 0 {
+		return Report{}, fmt.Errorf("%w: it has no schema", ErrNotReport)
 	}
 	if r.Schema != Schema {
 		return Report{}, fmt.Errorf("%w: schema %d, this gpurig reads schema %d", ErrNotReport, r.Schema, Schema)

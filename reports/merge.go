@@ -19,7 +19,7 @@ func Merge(parts []Report) (Report, error) {
 	}
 	out := parts[0]
 	out.Results = nil
-	out.Shard = ""
+	out.Shard, out.Selection = "", ""
 	complete := true
 	seen := map[string]string{}
 	shards := map[int]bool{}
@@ -28,6 +28,9 @@ func Merge(parts []Report) (Report, error) {
 		k, n, err := parseShard(p.Shard)
 		if err != nil {
 			return Report{}, fmt.Errorf("%w: report %d: %w", ErrMerge, i+1, err)
+		}
+		if p.Selection != parts[0].Selection {
+			return Report{}, fmt.Errorf("%w: shard %s is of another selection of scenarios than shard %s", ErrMerge, p.Shard, parts[0].Shard)
 		}
 		if of == 0 {
 			of = n
@@ -52,13 +55,16 @@ func Merge(parts []Report) (Report, error) {
 		out.Results = slices.Concat(out.Results, p.Results)
 	}
 	if len(shards) != of {
-		return Report{}, fmt.Errorf("%w: %d of %d shards", ErrMerge, len(shards), of)
+		return Report{}, fmt.Errorf("%w: only %d of %d shards", ErrMerge, len(shards), of)
 	}
 	out.Finish(complete)
 	return out, nil
 }
 
 func parseShard(s string) (k, n int, err error) {
+	if s == "" {
+		return 0, 0, errors.New("it is of a whole run, no shard")
+	}
 	a, b, ok := strings.Cut(s, "/")
 	k, err1 := strconv.Atoi(a)
 	n, err2 := strconv.Atoi(b)

@@ -10,15 +10,18 @@ const Schema = 1
 
 // A Report is one run of gpurig.
 type Report struct {
-	Schema   int       `json:"schema"`
-	Tool     string    `json:"tool"` // "gpurig v0.1.0"
-	Started  time.Time `json:"started"`
-	Machine  Machine   `json:"machine"`
-	Notes    []string  `json:"notes,omitempty"` // what a reader must know of the run, a sentence each
-	Shard    string    `json:"shard,omitempty"` // "2/5"
-	Complete bool      `json:"complete"`        // false: the run was cut short
-	Totals   Totals    `json:"totals"`
-	Results  []Result  `json:"results"` // by scenario, variant, target
+	Schema  int       `json:"schema"`
+	Tool    string    `json:"tool"` // "gpurig v0.1.0"
+	Started time.Time `json:"started"`
+	Machine Machine   `json:"machine"`
+	Notes   []string  `json:"notes,omitempty"` // what a reader must know of the run, a sentence each
+	Shard   string    `json:"shard,omitempty"` // "2/5"
+	// Selection is a digest of all that was selected, of which the shard is a part:
+	// shards of different runs have different ones. Empty: the report is no shard.
+	Selection string   `json:"selection,omitempty"`
+	Complete  bool     `json:"complete"` // false: the run was cut short
+	Totals    Totals   `json:"totals"`
+	Results   []Result `json:"results"` // by scenario, variant, target
 }
 
 // A Machine is where the run took place.

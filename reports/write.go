@@ -1,12 +1,15 @@
 package reports
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // ErrFormat marks a report file whose name says no known format.
@@ -27,23 +30,30 @@ func Render(file string, r Report) ([]byte, error) {
 	case ".html":
 		return HTML(r, nil)
 	default:
-		return nil, fmt.Errorf("%s: %w: name it %s", file, ErrFormat, strings.Join(Formats, ", "))
+		return nil, fmt.Errorf("%s: %w: name it %s", cmp.Or(file, `""`), ErrFormat, strings.Join(Formats, ", "))
 	}
 }
 
 // CheckFile says, before a run, whether Write could write the file: the format
-// is known, the folder is there, nothing but a regular file is in the way.
+// is known, the folder is there and can be written to, nothing but a regular file is
+// in the way.
 func CheckFile(file string) error {
 	if _, err := Render(file, Report{}); err != nil {
 		return err
 	}
-	if info, err := os.Stat(filepath.Dir(file)); err != nil {
+	dir := filepath.Dir(file)
+	if info, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s: there is no folder %s", file, dir)
+	} else if err != nil {
 		return err
 	} else if !info.IsDir() {
-		return fmt.Errorf("%s: not a folder", filepath.Dir(file))
+		return fmt.Errorf("%s: %s is no folder", file, dir)
 	}
 	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: there is something that is no regular file", file)
+	}
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return fmt.Errorf("%s: nothing can be written to the folder: %w", file, err)
 	}
 	return nil
 }
@@ -93,6 +103,9 @@ func WriteFile(name string, data []byte) error {
 func temporary(name string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(filepath.Dir(name), tempPrefix(name)+"*")
+		if pe, ok := errors.AsType[*os.PathError](err); ok {
+			return nil, &os.PathError{Op: "write", Path: name, Err: pe.Err} // the other name means nothing to anybody
+		}
 		if err != nil {
 			return nil, err
 		}

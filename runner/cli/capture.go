@@ -41,15 +41,15 @@ the machine's name are replaced. Look through the file before you pass it on.
 A fake host is recorded from inside of it, its faults with it:
 gpurig host enter HOST --fault FAULT -- gpurig host capture -o FILE.txtar`,
 		Example: "  gpurig host capture -o dgx.txtar",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE:    func(*cobra.Command, []string) error { return captureHost(s, f) },
 	}
 	fl := cmd.Flags()
 	fl.StringVarP(&f.file, "out", "o", "", "write to `FILE`, which ends in .txtar; none: standard output")
 	fl.StringVar(&f.root, "root", "/", "record the machine whose files are in `DIR`; other than /, without NVIDIA's library")
 	fl.BoolVar(&f.noNVML, "no-nvml", false, "do not ask NVIDIA's library, which opens device nodes")
-	fl.StringVar(&f.machine, "machine", "", "what the machine is, in a few words (default the product name in its firmware)")
-	fl.StringVar(&f.date, "date", "", "date of the recording, YYYY-MM-DD (default today)")
+	fl.StringVar(&f.machine, "machine", "", "`WORDS` that say what the machine is (default the product name in its firmware)")
+	fl.StringVar(&f.date, "date", "", "`DATE` of the recording, YYYY-MM-DD (default today)")
 	return cmd
 }
 

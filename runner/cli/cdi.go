@@ -15,12 +15,10 @@ import (
 )
 
 func newCDI(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "cdi",
 		Short: "Generate, list and validate CDI Specs",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+	})
 	cmd.AddCommand(newCDIGenerate(s), newCDIList(s), newCDIValidate(s))
 	return cmd
 }
@@ -38,7 +36,7 @@ machine, and writes it to standard output. What the library could not find is
 named on standard error, and so are devices that are withheld from the Spec since
 a node that makes them what they are is not there.`,
 		Example: "  gpurig cdi generate --host dgx-a100 --format json",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f := cdi.Format(format)
 			if f != cdi.JSON && f != cdi.YAML {
@@ -68,15 +66,15 @@ a node that makes them what they are is not there.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
-	fl.StringVar(&format, "format", "yaml", "json or yaml")
-	fl.StringVar(&o.Mode, "mode", "auto", strings.Join(nvidia.Modes(), ", "))
-	fl.StringVar(&o.DriverRoot, "driver-root", "", "where the driver's files are (default the host's; this machine: /)")
-	fl.StringVar(&o.DevRoot, "dev-root", "", "where /dev is (default /)")
-	fl.StringVar(&o.HookPath, "hook-path", "", "where the Spec's hooks are found (default "+nvidia.DefaultHookPath+")")
-	fl.StringSliceVar(&o.Names, "names", nil, "kinds of device names: "+strings.Join(nvidia.NameStrategies(), ", ")+" (default all)")
-	fl.StringVar(&o.Vendor, "vendor", "", "vendor of the Spec's kind")
-	fl.StringVar(&o.Class, "class", "", "class of the Spec's kind")
+	addHost(cmd, &hostName)
+	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
+	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", "))
+	fl.StringVar(&o.DriverRoot, "driver-root", "", "`DIR` where the driver's files are (default the host's; this machine: /)")
+	fl.StringVar(&o.DevRoot, "dev-root", "", "`DIR` that has /dev (default /)")
+	fl.StringVar(&o.HookPath, "hook-path", "", "`PROGRAM` that the Spec's hooks run (default "+nvidia.DefaultHookPath+")")
+	fl.StringSliceVar(&o.Names, "names", nil, "`KIND,...` of device names: "+strings.Join(nvidia.NameStrategies(), ", ")+" (default all)")
+	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
+	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
 	addFaults(cmd, &faults)
 	return cmd
@@ -105,7 +103,7 @@ func newCDIList(s Streams) *cobra.Command {
 		Use:     "list",
 		Short:   "List the CDI devices of a host, of all kinds",
 		Example: "  gpurig cdi list --host a100-mig-2g-3g",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			m, closeIt, err := openMachine(hostName, faults...)
 			if err != nil {
@@ -138,7 +136,7 @@ func newCDIList(s Streams) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	addHost(cmd, &hostName)
 	addFaults(cmd, &faults)
 	addOutput(cmd, &out)
 	return cmd

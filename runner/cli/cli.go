@@ -131,20 +131,29 @@ func newRoot(s Streams) *cobra.Command {
 		Short: "Test GPU passthrough into system containers, without the rack of hardware",
 		Long: `gpurig runs scenarios of GPU passthrough: simulated in milliseconds, in real
 containers on a fake machine, and on real hardware. One scenario file, one
-verdict, one report.`,
+verdict, one report.
+
+Exit codes: 0 all passed, 1 the product failed or something differs, 2 bad usage or
+input or nothing selected, 3 no verdict. host enter and host mount with a command
+have the command's.
+
+Completion of commands, hosts, scenarios and flags: gpurig completion --help`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       Version(),
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	group(root)
 	root.SetVersionTemplate("gpurig {{.Version}}\n")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return hint(err, "run %s --help", cmd.CommandPath())
-	})
-	for _, add := range commands {
-		root.AddCommand(add(s))
+	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(newHelp())
+	for _, g := range commands {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, add := range g.add {
+			cmd := add(s)
+			cmd.GroupID = g.title
+			root.AddCommand(cmd)
+		}
 	}
 	return root
 }

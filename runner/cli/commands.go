@@ -2,16 +2,13 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// commands are the commands of gpurig, in the order of the help.
-var commands = []func(Streams) *cobra.Command{
-	newRun,
-	newExplain,
-	newList,
-	newHost,
-	newCDI,
-	newPolicy,
-	newTranslate,
-	newCompare,
-	newMerge,
-	newDoctor,
+// commands are the commands of gpurig, by what they are about.
+var commands = []struct {
+	title string
+	add   []func(Streams) *cobra.Command
+}{
+	{"Scenarios:", []func(Streams) *cobra.Command{newRun, newList, newExplain}},
+	{"Reports:", []func(Streams) *cobra.Command{newMerge, newCompare}},
+	{"Hosts:", []func(Streams) *cobra.Command{newHost, newDoctor}},
+	{"Devices for containers:", []func(Streams) *cobra.Command{newCDI, newPolicy, newTranslate}},
 }

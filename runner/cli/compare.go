@@ -26,18 +26,18 @@ With --report it also writes the page of NEW, with what changed in it.
 It exits 1 when something fails, is broken, or is not judged any more, that was.`,
 		Example: `  gpurig compare last-green.json out/report.json
   gpurig compare --report changes.html last-green.json out/report.json`,
-		Args: cobra.ExactArgs(2),
+		Args: takes(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if file != "" {
 				if err := checkPage(file); err != nil {
 					return err
 				}
 			}
-			base, err := reports.Read(args[0])
+			base, err := readReport(args[0])
 			if err != nil {
 				return err
 			}
-			now, err := reports.Read(args[1])
+			now, err := readReport(args[1])
 			if err != nil {
 				return err
 			}

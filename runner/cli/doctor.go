@@ -18,7 +18,7 @@ func newDoctor(s Streams) *cobra.Command {
 		Use:     "doctor",
 		Short:   "Say what this machine can run, and how to make it able to do more",
 		Example: "  gpurig doctor",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks := doctor.Examine(cmd.Context(), programDir())
 			return out.print(s.Out, checks, func(w io.Writer) error {

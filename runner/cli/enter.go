@@ -29,7 +29,7 @@ when the command ends. The exit code is the command's.
 It takes root, or a kernel that lets every user have user namespaces.`,
 		Example: `  gpurig host enter dgx-a100 -- lspci -nnk
   gpurig host enter dgx-a100 --fault off-bus:0 -- nvidia-smi`,
-		Args: cobra.MinimumNArgs(1),
+		Args: takes(1, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			debug.SetGCPercent(-1) // until the command runs, there is little to collect
 			more, command, err := cutFaults(args[1:])
@@ -47,6 +47,7 @@ It takes root, or a kernel that lets every user have user namespaces.`,
 	}
 	cmd.Flags().SetInterspersed(false)
 	addFaults(cmd, &faults)
+	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
 

@@ -42,9 +42,12 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 		Example: "  gpurig explain mig/one-of-two\n  gpurig explain 'mig/one-of-two[cgroup=v2,idmap=none]' --target lxc\n  gpurig explain --reasons",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.reasons {
-				return cobra.NoArgs(cmd, args)
+				if len(args) > 0 {
+					return errors.New("--reasons takes no scenario")
+				}
+				return nil
 			}
-			return cobra.ExactArgs(1)(cmd, args)
+			return takes(1, 1)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.reasons {
@@ -53,9 +56,11 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 			return explain(cmd.Context(), s, f, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&f.target, "target", "sim", "where the container is made: "+strings.Join(targetNames(), ", "))
+	cmd.Flags().StringVar(&f.target, "target", "sim", "`TARGET` where the container is made: "+strings.Join(targetNames(), ", "))
 	cmd.Flags().StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
 	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the words that refusals, warnings and notes have")
+	completeFlag(cmd, "target", targetNames)
+	cmd.ValidArgsFunction = complete(shippedNames)
 	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
 	return cmd

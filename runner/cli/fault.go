@@ -18,6 +18,7 @@ import (
 // addFaults gives a command about a fake host the flag that breaks it.
 func addFaults(cmd *cobra.Command, faults *[]string) {
 	cmd.Flags().StringArrayVar(faults, "fault", nil, "break the host: `FAULT` such as off-bus:0; again for another (gpurig host fault --list)")
+	completeFlag(cmd, "fault", faultKinds)
 }
 
 // A faultLine is one kind of fault in a listing.
@@ -62,6 +63,8 @@ was: faults of libraries and sockets reach NVML, but not those files.`,
 	}
 	cmd.Flags().BoolVar(&kinds, "list", false, "list the kinds of faults")
 	cmd.Flags().StringArrayVar(&heal, "heal", nil, "end `FAULT`, as it was written; again for another")
+	completeFlag(cmd, "heal", faultKinds)
+	cmd.ValidArgsFunction = complete(hostNames, faultKinds)
 	addOutput(cmd, &out)
 	return cmd
 }

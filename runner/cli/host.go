@@ -18,12 +18,10 @@ import (
 )
 
 func newHost(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
+	cmd := group(&cobra.Command{
 		Use:   "host",
-		Short: "List, show, build, mount and enter fake hosts",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
+		Short: "List, show, build, record, compare, mount, enter and break hosts",
+	})
 	cmd.AddCommand(newHostList(s), newHostShow(s), newHostBuild(s), newHostCapture(s), newHostDiff(s))
 	cmd.AddCommand(newHostEnter(s), newHostMount(s), newHostFault(s))
 	return cmd
@@ -46,7 +44,7 @@ func newHostList(s Streams) *cobra.Command {
 		Use:     "list",
 		Short:   "List the fake hosts that are shipped",
 		Example: "  gpurig host list --output json",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			var lines []hostLine
 			for _, name := range profiles.Names() {
@@ -124,7 +122,7 @@ func newHostShow(s Streams) *cobra.Command {
 		Use:     "show HOST",
 		Short:   "Show what a fake host has",
 		Example: "  gpurig host show jetson-agx-orin --output json",
-		Args:    cobra.ExactArgs(1),
+		Args:    takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := openHost(args[0], faults...)
 			if err != nil {
@@ -135,6 +133,7 @@ func newHostShow(s Streams) *cobra.Command {
 	}
 	addOutput(cmd, &out)
 	addFaults(cmd, &faults)
+	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
 
@@ -218,7 +217,7 @@ has into the folder DIR, which must not exist or be empty. Device nodes and
 owners need root; without it they are left out, and each is named on standard
 error.`,
 		Example: "  gpurig host build dgx-a100 ./dgx",
-		Args:    cobra.ExactArgs(2),
+		Args:    takes(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := openHost(args[0], faults...)
 			if err != nil {
@@ -228,6 +227,7 @@ error.`,
 		},
 	}
 	addFaults(cmd, &faults)
+	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
 

@@ -28,13 +28,14 @@ It exits 0 when nothing differs and 1 when something does.`,
 		Example: `  gpurig host diff a100-mig-uniform a100-mig-mixed
   gpurig host diff dgx-a100 this
   gpurig host diff dgx-a100 dgx-a100 --fault no-uvm`,
-		Args: cobra.ExactArgs(2),
+		Args: takes(2, 2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return diffHosts(s, out, args[0], args[1], faults)
 		},
 	}
 	addOutput(cmd, &out)
 	addFaults(cmd, &faults)
+	cmd.ValidArgsFunction = complete(func() []string { return append(hostNames(), "this") })
 	return cmd
 }
 

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"gpurig/core/host"
 	"gpurig/fakehw/capture"
 	"gpurig/fakehw/fault"
@@ -19,6 +21,12 @@ type fakeHost struct {
 	name, description string
 	request           specgen.Request // the host without its faults, its recording where it has one, and the faults
 	model             host.Model      // what there is, under the faults
+}
+
+// addHost gives a command the flag that names the host it is about.
+func addHost(cmd *cobra.Command, name *string) {
+	cmd.Flags().StringVar(name, "host", "", "`HOST`: a fake host, a profile file or a recording; none: this machine")
+	completeFlag(cmd, "host", hostNames)
 }
 
 // isRecording reports whether a host is named by the file of a recording.

@@ -59,5 +59,6 @@ func newList(s Streams) *cobra.Command {
 	x.flags(cmd)
 	cmd.Flags().BoolVar(&variants, "variants", false, "list every variant of a matrix")
 	addOutput(cmd, &out)
+	cmd.ValidArgsFunction = complete(shippedNames)
 	return cmd
 }

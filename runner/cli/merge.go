@@ -1,10 +1,21 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"gpurig/reports"
 )
+
+// readReport reads a JSON report, with a hint where it is something else.
+func readReport(file string) (reports.Report, error) {
+	r, err := reports.Read(file)
+	if errors.Is(err, reports.ErrNotReport) {
+		return r, hint(err, "gpurig run --report FILE.json writes one")
+	}
+	return r, err
+}
 
 func newMerge(s Streams) *cobra.Command {
 	var files []string
@@ -12,7 +23,7 @@ func newMerge(s Streams) *cobra.Command {
 		Use:     "merge REPORT...",
 		Short:   "Join the JSON reports of all shards of one run",
 		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes(1, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, f := range files {
 				if err := reports.CheckFile(f); err != nil {
@@ -21,7 +32,7 @@ func newMerge(s Streams) *cobra.Command {
 			}
 			var parts []reports.Report
 			for _, a := range args {
-				r, err := reports.Read(a)
+				r, err := readReport(a)
 				if err != nil {
 					return err
 				}
@@ -48,5 +59,6 @@ func newMerge(s Streams) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md, .html); again for another format; none: JSON to standard output")
+	completeReports(cmd)
 	return cmd
 }

@@ -36,7 +36,7 @@ With a command, the command alone sees the files, and they go when it ends. That
 takes root or user namespaces, and no fusermount3. The exit code is the command's.`,
 		Example: `  gpurig host mount dgx-a100 ./dgx
   gpurig host mount dgx-a100 ./dgx -- nvidia-ctk cdi generate --driver-root ./dgx --dev-root ./dgx`,
-		Args: cobra.MinimumNArgs(2),
+		Args: takes(2, -1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			more, command, err := cutFaults(args[2:])
 			if err != nil {
@@ -54,6 +54,7 @@ takes root or user namespaces, and no fusermount3. The exit code is the command'
 	}
 	cmd.Flags().SetInterspersed(false)
 	addFaults(cmd, &faults)
+	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
 

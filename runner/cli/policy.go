@@ -52,7 +52,7 @@ counts if root alone can write it, and whose rules come first here:
   environment: [VENDOR_MODE]  # variables
   leave-out: [vendor-hook]    # hooks, by kind or program, that are left out with a note`,
 		Example: "  gpurig policy\n  gpurig policy --policy ./policy.yaml --output json",
-		Args:    cobra.NoArgs,
+		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
 			m, closeIt, err := openMachine(hostName)
 			if err != nil {
@@ -67,7 +67,7 @@ counts if root alone can write it, and whose rules come first here:
 			return out.print(s.Out, rules, func(w io.Writer) error { return writeRules(w, rules) })
 		},
 	}
-	cmd.Flags().StringVar(&hostName, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	addHost(cmd, &hostName)
 	addPolicy(cmd, &file)
 	addOutput(cmd, &out)
 	return cmd

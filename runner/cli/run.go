@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +20,7 @@ import (
 	"gpurig/runner/doctor"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target/lxd"
+	"gpurig/scenarios"
 )
 
 type runFlags struct {
@@ -59,24 +62,31 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 			return runScenarios(cmd.Context(), s, f, cmd.Flags().Changed("target"), args)
 		},
 	}
-	f.flags(cmd)
 	fl := cmd.Flags()
-	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
+	fl.SortFlags = false
+	f.flags(cmd)
+	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "`TARGET,...` where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
 	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` that our own daemon of LXD is, to try another version (default $"+lxd.DaemonEnv+", else lxd)")
 	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
 	fl.StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
-	fl.IntVar(&f.jobs, "jobs", 0, "scenarios at a time (default one for each processor)")
+	fl.IntVar(&f.jobs, "jobs", 0, "`N` scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
 	addFaults(cmd, &f.faults)
 	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs, which is put back after each")
 	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")
-	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "of one scenario on one target")
+	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`TIME` that one scenario may take on one target")
+	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
+	completeReports(cmd)
+	cmd.ValidArgsFunction = complete(shippedNames)
 	return cmd
 }
 
 func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, args []string) error {
 	if f.jobs < 0 {
 		return fmt.Errorf("--jobs %d: want a positive number", f.jobs)
+	}
+	if f.timeout <= 0 {
+		return fmt.Errorf("--timeout %v: want a time that can pass, such as 2m", f.timeout)
 	}
 	for _, file := range f.files {
 		if err := reports.CheckFile(file); err != nil {
@@ -115,6 +125,11 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 			notes = append(notes, note)
 		}
 	}
+	if !f.hardware {
+		if err := f.fitDaemon(); err != nil {
+			return err
+		}
+	}
 	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
 		notes = append(notes, fmt.Sprintf("%s stands for %s", f.instead[h], h))
 	}
@@ -144,6 +159,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes = notes
+	if r.Shard != "" {
+		r.Selection = selectionOf(variants)
+	}
 	for _, file := range f.files {
 		if err := reports.Write(file, r); err != nil {
 			return broken(err)
@@ -164,6 +182,28 @@ func (f runFlags) fitHardware() error {
 		return hint(errors.New("--host with --hardware: the host is this machine"), "leave one of them out")
 	}
 	return nil
+}
+
+// fitDaemon refuses what is for daemons that are not asked for.
+func (f runFlags) fitDaemon() error {
+	lxdToo := slices.ContainsFunc(f.targets, func(t string) bool { return strings.HasPrefix(t, "lxd") })
+	incusToo := slices.ContainsFunc(f.targets, func(t string) bool { return strings.HasPrefix(t, "incus") })
+	switch {
+	case f.lxd.Daemon != "" && !lxdToo:
+		return hint(errors.New("--lxd-daemon without a target that has one"), "--target lxd or lxd-native")
+	case f.lxd.Socket != "" && !lxdToo && !incusToo:
+		return hint(errors.New("--lxd-socket without a target that has a daemon"), "--target lxd, lxd-native, incus or incus-native")
+	}
+	return nil
+}
+
+// selectionOf is the digest of what was selected, see reports.Report.
+func selectionOf(variants []scenarios.Variant) string {
+	sum := sha256.New()
+	for _, v := range variants {
+		fmt.Fprintf(sum, "%q\n", v.ID())
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
 // cacheDir is where Specs are kept between runs; empty where there is no home

@@ -38,9 +38,11 @@ type selection struct {
 
 func (x *selection) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&x.label, "label", "", "only scenarios whose labels fit, such as 'mig && !slow'")
-	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts; a recording (`NAME` ends in .txtar): those on hosts that it is a record of, run on it")
+	fl.StringVar(&x.label, "label", "", "only scenarios whose labels fit `EXPRESSION`, such as 'mig && !slow'")
+	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts (`HOST,...`); a recording, which ends in .txtar: those on hosts that it is a record of, run on it")
 	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
+	completeFlag(cmd, "label", labelNames)
+	completeFlag(cmd, "host", hostNames)
 }
 
 // words are what scenarios may say.

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -64,6 +63,7 @@ type output string
 func addOutput(cmd *cobra.Command, o *output) {
 	*o = "text"
 	cmd.Flags().VarP(o, "output", "o", "text, json or yaml")
+	completeFlag(cmd, "output", fixed("text", "json", "yaml"))
 }
 
 func (o *output) String() string { return string(*o) }
@@ -76,7 +76,7 @@ func (o *output) Set(s string) error {
 		*o = output(s)
 		return nil
 	}
-	return fmt.Errorf("%q: want text, json or yaml", s)
+	return errors.New("want text, json or yaml")
 }
 
 // print writes v as JSON or YAML, or calls text.

@@ -58,39 +58,43 @@ manager that had it work for the same container before then runs it once with
 --stage clean, with the container stopped: the output says how.`,
 		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
   gpurig translate --to lxc --id nvidia.com/gpu=all --name c1 --write-hook`,
-		Args: cobra.NoArgs,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.named = cmd.Flags().Changed("name")
 			return runTranslate(cmd.Context(), s, f)
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
-	fl.StringVar(&f.to, "to", "lxc", "the container manager: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE")
-	fl.StringVar(&f.cgroup, "cgroup", "", "device rules for cgroup v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
-	fl.StringArrayVar(&f.ids, "id", nil, "a CDI device name, or a DRM card number; again for more devices")
+	fl.SortFlags = false
+	addHost(cmd, &f.host)
+	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE")
+	fl.StringVar(&f.cgroup, "cgroup", "", "device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
+	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; again for more devices")
 	o := &f.options
 	for _, x := range []struct {
 		name, usage string
 		p           *string
 	}{
-		{"gputype", "physical, mig, mdev or sriov", &o.GPUType}, {"pci", "PCI address", &o.PCI},
-		{"vendorid", "PCI vendor, four hex digits", &o.VendorID}, {"productid", "PCI product, four hex digits", &o.ProductID},
-		{"mig.gi", "GPU instance", &o.MIGGI}, {"mig.ci", "compute instance", &o.MIGCI}, {"mig.uuid", "UUID of a MIG device", &o.MIGUUID},
-		{"mdev", "type of a mediated device", &o.MDev},
-		{"uid", "owner of the nodes inside the container", &o.UID}, {"gid", "group of the nodes", &o.GID}, {"mode", "permission bits of the nodes, octal", &o.Mode},
+		{"gputype", "`TYPE`: physical, mig, mdev or sriov", &o.GPUType}, {"pci", "PCI `ADDRESS`", &o.PCI},
+		{"vendorid", "PCI `VENDOR`, four hex digits", &o.VendorID}, {"productid", "PCI `PRODUCT`, four hex digits", &o.ProductID},
+		{"mig.gi", "`ID` of a GPU instance", &o.MIGGI}, {"mig.ci", "`ID` of a compute instance", &o.MIGCI}, {"mig.uuid", "`UUID` of a MIG device", &o.MIGUUID},
+		{"mdev", "`TYPE` of a mediated device", &o.MDev},
+		{"uid", "`UID` of the nodes inside the container", &o.UID}, {"gid", "`GID` of the nodes", &o.GID}, {"mode", "permission bits of the nodes, `OCTAL`", &o.Mode},
 	} {
 		fl.StringVar(x.p, x.name, "", x.usage)
 	}
 	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
 	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
-	fl.StringVar(&f.name, "name", "container", "name of the container, as its manager knows it; cdi-hook refuses to run for another one")
-	fl.StringVar(&f.hookPath, "hook-path", "", "where cdi-hook is (default beside gpurig)")
-	fl.StringVar(&f.hookFile, "hook-file", "", "where the hook's file is (default /var/lib/lxc/NAME/cdi-hook.json)")
-	fl.StringVar(&f.nodesDir, "nodes-dir", "", "where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
-	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC hook that makes links and library cache: start-host or mount")
-	fl.StringVar(&f.lxcVersion, "lxc-version", "", "version of LXC that reads the configuration (default for --to lxc on this machine the one installed, else 5 or 6)")
+	fl.StringVar(&f.name, "name", "container", "`NAME` of the container, as its manager knows it; cdi-hook refuses to run for another one")
+	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` that cdi-hook is (default the one beside gpurig)")
+	fl.StringVar(&f.hookFile, "hook-file", "", "`FILE` that the hook reads (default /var/lib/lxc/NAME/cdi-hook.json)")
+	fl.StringVar(&f.nodesDir, "nodes-dir", "", "`DIR` where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
+	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC `HOOK` that makes links and library cache: start-host or mount")
+	fl.StringVar(&f.lxcVersion, "lxc-version", "", "`VERSION` of LXC that reads the configuration (default for --to lxc on this machine the one installed, else 5 or 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
+	completeFlag(cmd, "to", fixed("lxc", "lxd", "incus", "oci", "pve"))
+	completeFlag(cmd, "gputype", fixed("physical", "mig", "mdev", "sriov"))
+	completeFlag(cmd, "cgroup", fixed("v1", "v2", "both"))
 	addPolicy(cmd, &f.policy)
 	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)

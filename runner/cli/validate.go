@@ -31,10 +31,10 @@ device against the policy of a host, as a container would get it. A refusal name
 the rule, and its hint the line of the policy file that would permit it; gpurig
 policy prints all rules. What the host lacks is said, and is no mistake of the file.`,
 		Example: "  gpurig cdi validate /etc/cdi/vendor.yaml\n  gpurig cdi validate --policy ./policy.yaml vendor.yaml",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    takes(1, -1),
 		RunE:    func(_ *cobra.Command, args []string) error { return runValidate(s, f, args) },
 	}
-	cmd.Flags().StringVar(&f.host, "host", "", "a fake host or a profile `FILE`; none: this machine")
+	addHost(cmd, &f.host)
 	addPolicy(cmd, &f.policy)
 	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)

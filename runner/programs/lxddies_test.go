@@ -20,8 +20,7 @@ import (
 // of its log, and the next scenario has a daemon: whether ours is carried out by LXD, or
 // LXD passes the GPU itself on a fake machine.
 func TestLXDThatDiesIsBrokenAndReplaced(t *testing.T) {
-	requireMachine(t)
-	requireProgram(t, "lxd", "lxd")
+	requireLXD(t)
 	real, err := exec.LookPath("lxd")
 	if err != nil {
 		t.Fatal(err)

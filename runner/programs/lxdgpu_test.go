@@ -27,15 +27,21 @@ import (
 // instanceName is a container's, which has our process id.
 var instanceName = regexp.MustCompile(`gpurig-\d+-\d+-c\d+`)
 
-// lxdTargets returns the target that carries our plan out and the one whose GPUs
-// LXD passes by itself.
-func lxdTargets(t *testing.T) (translated *lxd.LXD, native *lxd.Native) {
+// requireLXD skips where no daemon of LXD can run on a fake machine.
+func requireLXD(t *testing.T) {
 	t.Helper()
 	requireMachine(t)
 	requireProgram(t, "lxd", "lxd")
 	if os.Geteuid() != 0 {
 		missing(t, "a daemon of LXD needs root")
 	}
+}
+
+// lxdTargets returns the target that carries our plan out and the one whose GPUs
+// LXD passes by itself.
+func lxdTargets(t *testing.T) (translated *lxd.LXD, native *lxd.Native) {
+	t.Helper()
+	requireLXD(t)
 	dir, err := targettest.Programs()
 	if err != nil {
 		t.Fatal(err)
