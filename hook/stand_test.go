@@ -231,3 +231,14 @@ func full(s *stand) {
 	s.spec.Links = []hookspec.Link{{Path: "/usr/lib/gpu/libcuda.so.1", Target: "libcuda.so.550.1"}}
 	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
 }
+
+func (s *stand) path(p string) string { return filepath.Join(s.root, p) }
+
+// want is the tree that an ordinary run makes.
+func want(t *testing.T) string {
+	t.Helper()
+	s := newStand(t)
+	full(s)
+	s.run(hook.Prepare, hook.Apply)
+	return s.tree()
+}
