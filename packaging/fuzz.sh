@@ -5,6 +5,8 @@
 # does it, and run for all of its targets; what they find lands where that puts it.
 # For a number of inputs only our own packages are instrumented: to compile the
 # libraries and Go's own once more takes longer than the fuzzing.
+# An input that is new is made smaller in 200 steps: left to itself, Go takes a
+# minute for one of a large target, which is then all that it does.
 #
 # In a number of inputs, nothing can fail but the target. In a time, the fuzzer
 # may take the end of its own time for an error (https://go.dev/issue/75804):
@@ -22,7 +24,8 @@ if [ "${1:-}" = package ]; then # package DIR TIME WORKERS: for xargs, below
 	esac
 	cd "$dir"
 	fuzz() { # NAME TIME
-		"$binary" -test.run '^$' -test.fuzz "^$1\$" -test.fuzztime "$2" -test.fuzzcachedir "$cache" -test.parallel "$workers"
+		"$binary" -test.run '^$' -test.fuzz "^$1\$" -test.fuzztime "$2" -test.fuzzcachedir "$cache" -test.parallel "$workers" \
+			-test.fuzzminimizetime 200x
 	}
 	for name in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' ./*_test.go); do
 		log="$binary.$name"
