@@ -74,9 +74,9 @@ func (s *session) unjudged(c *container) {
 
 func (s *session) evidenceOf(c *container) verdict.Evidence {
 	ev := verdict.Evidence{
-		Container: c.name, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
+		Container: c.name, VM: c.spec.VM, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
 		NoLines:  target.Family(s.target) != "lxc" && target.Family(s.target) != "",
-		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan,
+		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan, Machine: c.got.machine,
 	}
 	_, ev.Native = c.real.(target.Native)
 	if c.real != nil {
@@ -84,9 +84,9 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		ev.Real = s.park.real(c.spec.Image)
 	}
 	if !ev.Running {
-		ev.Plan, ev.Configuration = nil, ""
+		ev.Plan, ev.Machine, ev.Configuration = nil, nil, ""
 		if c.err == nil {
-			ev.Plan = c.got.plan
+			ev.Plan, ev.Machine = c.got.plan, c.got.machine
 		}
 	}
 	if ev.Native {
@@ -154,11 +154,8 @@ func (s *session) request() observe.Request {
 // asksOf is the part of a request that the scenario itself makes.
 func asksOf(v *scenarios.Variant) observe.Request {
 	var rs []observe.Request
-	for _, e := range v.Expect {
-		rs = append(rs, verdict.Request(e, nil))
-	}
-	for _, st := range v.Steps {
-		for _, e := range st.Expect {
+	for _, moment := range moments(v) {
+		for _, e := range moment {
 			rs = append(rs, verdict.Request(e, nil))
 		}
 	}
@@ -196,7 +193,7 @@ func (s *session) traceContainer(c *container, seen *observe.Observation) {
 	step := s.traced()
 	t := ContainerTrace{Container: c.name, Seen: seen}
 	if seen == nil {
-		t.Specs, t.Warnings, t.Edits, t.Plan = c.got.sources, c.got.warnings, c.got.edits, c.got.plan
+		t.Specs, t.Warnings, t.Edits, t.Plan, t.Machine = c.got.sources, c.got.warnings, c.got.edits, c.got.plan, c.got.machine
 		if c.real != nil && c.running() {
 			t.Configuration = c.real.Configuration()
 		}

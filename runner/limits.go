@@ -15,11 +15,7 @@ func beyond(family string, v *scenarios.Variant) string {
 	if family != "lxd" {
 		return ""
 	}
-	all := []map[string]scenarios.Expect{v.Expect}
-	for _, st := range v.Steps {
-		all = append(all, st.Expect)
-	}
-	for _, moment := range all {
+	for _, moment := range moments(v) {
 		for _, name := range slices.Sorted(maps.Keys(moment)) {
 			if why := beyondLXD(moment[name], v.Policy.Tmpfs); why != "" {
 				return why

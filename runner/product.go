@@ -15,6 +15,7 @@ import (
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/core/translate"
+	"gpurig/core/vfio"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
 
@@ -23,10 +24,12 @@ import (
 
 // asked is what one container asks the product for.
 type asked struct {
-	devices    map[string]scenarios.Device
-	strict, vm bool
-	idmap      []plan.IDMap
-	policy     policy.Policy
+	devices  map[string]scenarios.Device
+	strict   bool
+	idmap    []plan.IDMap
+	policy   policy.Policy
+	instance string              // name of a virtual machine; empty: it is a container
+	busy     map[string][]string // who has which nodes of the host, for a virtual machine
 }
 
 // walked is how far the product came from there to a plan, and all that it made
@@ -39,7 +42,8 @@ type walked struct {
 	owns     map[string][]string // device of the container to devices of the plan
 	found    []cdi.Device        // in the Specs
 	unnamed  string              // why found and names are not all that is asked for; empty: they are
-	plan     *plan.Plan
+	plan     *plan.Plan          // of a container
+	machine  *vfio.Plan          // of a virtual machine
 	err      error
 	at       verdict.Station
 
@@ -66,7 +70,7 @@ func (e *engine) walk(ctx context.Context, m *machine, a asked) (walked, error) 
 // key is equal for equal requests.
 func (a asked) key() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v %v %v %+q", a.strict, a.vm, a.idmap, a.policy)
+	fmt.Fprintf(&b, "%v %q %q %v %+q", a.strict, a.instance, a.busy, a.idmap, a.policy)
 	for _, name := range slices.Sorted(maps.Keys(a.devices)) {
 		fmt.Fprintf(&b, "\n%q %q", name, optionsOf(a.devices[name]).Map())
 	}
@@ -85,7 +89,12 @@ func (w *walked) mark() {
 			return digest(all)
 		})
 	}
-	if p := w.plan; p != nil {
+	switch {
+	case w.plan != nil:
+		p := w.plan
+		w.planSum = sync.OnceValue(func() string { return digest(p) })
+	case w.machine != nil:
+		p := w.machine
 		w.planSum = sync.OnceValue(func() string { return digest(p) })
 	}
 }
@@ -97,6 +106,9 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 		return walked{}, fmt.Errorf("host: %w", err)
 	}
 	wishes := w.wishes(m, a, disk)
+	if a.instance != "" && w.err == nil {
+		return w.toMachine(m, a, wishes)
+	}
 	if w.err != nil || len(wishes) == 0 {
 		return w.done(), nil
 	}
@@ -132,6 +144,29 @@ func (e *engine) walkAnew(ctx context.Context, m *machine, a asked) (walked, err
 	return w, nil
 }
 
+// toMachine plans for a virtual machine, which has no Spec and no edits.
+func (w walked) toMachine(m *machine, a asked, wishes []wish) (walked, error) {
+	w.plan = nil
+	root, err := m.root()
+	if err != nil {
+		return walked{}, err
+	}
+	var asks []vfio.Ask
+	for _, x := range wishes {
+		asks = append(asks, vfio.Ask{Name: x.name, Request: x.req})
+	}
+	p, err := vfio.Make(root, m.model, asks, vfio.Options{Instance: a.instance, Busy: func(node string) []string { return a.busy[node] }})
+	switch {
+	case err == nil:
+		w.machine = &p
+	case len(refuse.As(err)) == 0:
+		return walked{}, fmt.Errorf("plan: %w", err)
+	default:
+		w.refused(verdict.Plan, err)
+	}
+	return w, nil
+}
+
 func (w *walked) refused(at verdict.Station, err error) { w.err, w.at = err, at }
 
 // done drops the plan of what was refused.
@@ -152,9 +187,9 @@ func (w *walked) wishes(m *machine, a asked, disk onDisk) []wish {
 	var out []wish
 	var refusals []*refuse.Error
 	for _, name := range slices.Sorted(maps.Keys(a.devices)) {
-		req, warnings, err := request.Parse(optionsOf(a.devices[name]), request.Context{VM: a.vm, Strict: a.strict})
+		req, warnings, err := request.Parse(optionsOf(a.devices[name]), request.Context{VM: a.instance != "", Strict: a.strict})
 		var sel request.Selection
-		if err == nil {
+		if err == nil && a.instance == "" { // package vfio selects for a machine
 			sel, err = request.SelectFrom(req, m.model, disk.sources)
 		}
 		for _, x := range append(slices.Clip(warnings), sel.Warnings...) {

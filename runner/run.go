@@ -17,6 +17,7 @@ import (
 	"gpurig/runner/observe"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
+	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -143,6 +144,8 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		err = &skipError{"the scenario is for " + strings.Join(v.Targets, ", ")}
 	} else if why := r.unfit(v); why != "" {
 		err = &skipError{why}
+	} else if t.Name() == vfio.Name && !hasMachine(v) {
+		err = &skipError{"the scenario has no virtual machine"}
 	} else if why := beyond(p.family, v); why != "" {
 		err = &skipError{why}
 	} else if why := beyondNative(v); p.native && why != "" {

@@ -180,7 +180,7 @@ func stepName(st *scenarios.Step) string {
 // create makes all containers. A scenario that this machine cannot run is
 // skipped before anything is made.
 func (s *session) create(ctx context.Context) error {
-	configs := map[string]target.Config{}
+	configs, machines := map[string]target.Config{}, map[string]target.Container{}
 	if target.Family(s.target) != "lxd" && slices.ContainsFunc(s.names(), func(n string) bool { return s.v.Containers[n].Nesting }) {
 		s.notes = append(s.notes, fmt.Sprintf("nesting: not applicable: on %s it is a container like any other", s.target.Name()))
 	}
@@ -188,6 +188,11 @@ func (s *session) create(ctx context.Context) error {
 		c := s.v.Containers[name]
 		configs[name] = s.config(name, c)
 		if c.VM {
+			real, err := s.createMachine(ctx, name, configs[name])
+			if err != nil {
+				return err
+			}
+			machines[name] = real
 			continue
 		}
 		if err := s.canWork(ctx); err != nil {
@@ -206,14 +211,14 @@ func (s *session) create(ctx context.Context) error {
 	for _, name := range s.names() {
 		c := s.v.Containers[name]
 		ctr := &container{name: name, spec: c, devices: maps.Clone(c.Devices)}
-		if !c.VM { // a machine is only ever asked for, and refused
-			real, err := s.target.Create(ctx, configs[name])
-			if err != nil {
-				return fmt.Errorf("create %s: %w", name, err)
-			}
-			ctr.real = real
-		}
 		s.ctrs[name] = ctr
+		if ctr.real = machines[name]; c.VM {
+			continue
+		}
+		var err error
+		if ctr.real, err = s.target.Create(ctx, configs[name]); err != nil {
+			return fmt.Errorf("create %s: %w", name, err)
+		}
 	}
 	return nil
 }
@@ -222,7 +227,7 @@ func (s *session) create(ctx context.Context) error {
 func (s *session) config(name string, c scenarios.Container) target.Config {
 	sum := sha256.Sum256([]byte(s.v.ID()))
 	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting}
-	if slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
+	if c.VM || slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
 		cfg.Alone = s.v.ID()
 	}
 	if cfg.Image == "" {

@@ -38,6 +38,9 @@ func (s *session) host() (target.Host, error) {
 	if err == nil && isNative(s.target) && s.machine.real == nil {
 		h.Enter = s.machine.enter
 	}
+	if err == nil {
+		err = s.forMachines(&h)
+	}
 	if err != nil || s.asks.Smoke == nil || s.opts.Hardware != nil {
 		return h, err
 	}

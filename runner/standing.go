@@ -132,7 +132,7 @@ func (s *session) follow(ctx context.Context) error {
 }
 
 // lookAtHost reads the files of the host, where somebody asks what became of it.
-func (s *session) lookAtHost(context.Context) (*observe.Host, error) {
+func (s *session) lookAtHost(ctx context.Context) (*observe.Host, error) {
 	if !s.aboutHost() {
 		return nil, nil
 	}
@@ -140,7 +140,13 @@ func (s *session) lookAtHost(context.Context) (*observe.Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	seen, err := observe.LookHost(h.Root)
+	look := func() (observe.Host, error) { return observe.LookHost(h.Root) }
+	for _, name := range s.names() {
+		if m, ok := s.ctrs[name].real.(target.Machine); ok {
+			look = func() (observe.Host, error) { return m.LookAtHost(ctx, h) }
+		}
+	}
+	seen, err := look()
 	if err != nil {
 		return nil, fmt.Errorf("look at the host: %w: %w", target.ErrBroken, err)
 	}
@@ -149,16 +155,12 @@ func (s *session) lookAtHost(context.Context) (*observe.Host, error) {
 
 // aboutHost reports whether anything is expected of the host.
 func (s *session) aboutHost() bool {
-	all := []map[string]scenarios.Expect{s.v.Expect}
-	for _, st := range s.v.Steps {
-		all = append(all, st.Expect)
-	}
-	for _, moment := range all {
+	for _, moment := range moments(s.v) {
 		for _, want := range moment {
 			if verdict.AsksHost(want) {
 				return true
 			}
 		}
 	}
-	return false
+	return hasMachine(s.v)
 }

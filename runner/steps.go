@@ -123,7 +123,15 @@ type carry func(c target.Container, ctx context.Context, h target.Host, p plan.P
 // refusal on the way is kept in the container.
 func (s *session) carryOut(ctx context.Context, c *container, devices map[string]scenarios.Device, how carry) error {
 	s.unjudged(c)
-	got, err := s.walk(ctx, s.machine, asked{devices: devices, strict: c.spec.Strict, vm: c.spec.VM, idmap: idmap(c.spec.IDMap), policy: s.v.Policy})
+	a := asked{devices: devices, strict: c.spec.Strict, idmap: idmap(c.spec.IDMap), policy: s.v.Policy}
+	if c.spec.VM {
+		busy, err := s.busy(ctx)
+		if err != nil {
+			return err
+		}
+		a.instance, a.busy = c.name, busy
+	}
+	got, err := s.walk(ctx, s.machine, a)
 	if err != nil {
 		return err
 	}
@@ -134,16 +142,22 @@ func (s *session) carryOut(ctx context.Context, c *container, devices map[string
 // passes GPUs itself is given the devices, whatever the product makes of them.
 func (s *session) hand(ctx context.Context, c *container, got walked, devices map[string]scenarios.Device, how carry) error {
 	if got.err == nil && c.real == nil {
-		return fmt.Errorf("%s is a virtual machine, and its devices were not refused", c.name)
+		return &skipError{fmt.Sprintf("%s is a virtual machine, and target %s makes none", c.name, s.target.Name())}
 	}
 	before, ran := c.got, c.running()
 	p := plan.Plan{}
-	native, ok := c.real.(target.Native)
-	if ok {
-		ask(native, devices)
+	switch real := c.real.(type) {
+	case target.Native:
+		ask(real, devices)
 		got.err, got.warnings = nil, nil
-	} else if got.err == nil {
-		p = *got.plan
+	case target.Machine:
+		if got.err == nil {
+			real.Give(*got.machine)
+		}
+	default:
+		if got.err == nil {
+			p = *got.plan
+		}
 	}
 	c.got, c.err, c.at = got, got.err, got.at
 	if got.err == nil {
@@ -159,6 +173,9 @@ func (s *session) hand(ctx context.Context, c *container, got walked, devices ma
 				return &skipError{cannot.Why}
 			}
 			c.err, c.at = startFailed(err), verdict.Mounts
+		}
+		if err := s.follow(ctx); err != nil {
+			return err
 		}
 	}
 	if c.err != nil && ran { // what it has is what it had
@@ -182,13 +199,16 @@ func (s *session) stop(ctx context.Context, c *container) error {
 	if !c.running() {
 		return s.notRunning(c)
 	}
-	return c.real.Stop(ctx)
+	if err := c.real.Stop(ctx); err != nil {
+		return err
+	}
+	return s.follow(ctx)
 }
 
 // restart starts a container anew, also one whose last start was refused.
 func (s *session) restart(ctx context.Context, c *container) error {
 	if c.running() {
-		if err := c.real.Stop(ctx); err != nil {
+		if err := s.stop(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/host"
 	"gpurig/core/plan"
+	"gpurig/core/vfio"
 	"gpurig/reports"
 	"gpurig/runner/observe"
 	"gpurig/runner/verdict"
@@ -35,6 +36,7 @@ type ContainerTrace struct {
 	Warnings      []verdict.Warning    `json:"warnings,omitempty"`
 	Edits         []cdi.Edits          `json:"-"`
 	Plan          *plan.Plan           `json:"plan,omitempty"`
+	Machine       *vfio.Plan           `json:"machine,omitempty"` // of a virtual machine, in place of Plan
 	Configuration string               `json:"configuration,omitempty"`
 	Seen          *observe.Observation `json:"seen,omitempty"`
 	Error         string               `json:"error,omitempty"`

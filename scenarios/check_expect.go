@@ -159,6 +159,17 @@ func (c *checker) planned(p PlanExpect, w strictyaml.Path) {
 	c.unique(p.Devices, w.Key("devices"))
 	c.linePatterns(p.Lines, w.Key("lines"))
 	c.linePatterns(p.NoLines, w.Key("no-lines"))
+	c.linePatterns(p.NoWrites, w.Key("no-writes"))
+	for i, pattern := range p.Writes {
+		if strings.Trim(pattern, "* ") == "" {
+			c.At(w.Key("writes").Item(i), "", "pattern %q matches every write", pattern)
+		}
+	}
+	for dev, at := range p.Ports {
+		if !portForm(at) {
+			c.At(w.Key("ports").Key(dev), "", "%q: want the number of the port and that of the function, such as 0.1", at)
+		}
+	}
 }
 
 // linePatterns checks patterns for lines: "*" stands for anything, slashes too.

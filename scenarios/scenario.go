@@ -49,7 +49,7 @@ type Container struct {
 	IDMap   string            `yaml:"idmap,omitempty" json:"idmap,omitempty"`
 	Nesting bool              `yaml:"nesting,omitempty" json:"nesting,omitempty"` // it may have containers of its own: LXD's security.nesting
 	Strict  bool              `yaml:"strict,omitempty" json:"strict,omitempty"`
-	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine: only what is refused for one can be asked
+	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine
 	Devices map[string]Device `yaml:"devices" json:"devices"`
 }
 
@@ -233,4 +233,7 @@ type PlanExpect struct {
 	Folders  []string          `yaml:"folders,omitempty" json:"folders,omitempty"`     // exactly these library folders
 	Lines    []string          `yaml:"lines,omitempty" json:"lines,omitempty"`         // patterns of lines that the lxc configuration must have
 	NoLines  []string          `yaml:"no-lines,omitempty" json:"no-lines,omitempty"`   // patterns that no line may match
+	Ports    map[string]string `yaml:"ports,omitempty" json:"ports,omitempty"`         // of a virtual machine: root port and function by device, {"0000:41:00.0": "0.0"}
+	Writes   []string          `yaml:"writes,omitempty" json:"writes,omitempty"`       // of a virtual machine: patterns of what is written to sysfs, in this order
+	NoWrites []string          `yaml:"no-writes,omitempty" json:"no-writes,omitempty"` // patterns of what is not
 }

@@ -25,6 +25,7 @@ var (
 	wordForm    = shaped(`^[a-z0-9][a-z0-9-]{0,63}$`)
 	bugForm     = shaped(`^[a-z0-9][a-z0-9_-]{0,63}$`)
 	driverName  = shaped(`^[!-~]{1,63}$`) // a name in /proc/devices
+	portForm    = shaped(`^[0-9]{1,2}\.[0-7]$`)
 	modeForm    = shaped(`^0?[0-7]{3}$`)
 )
 

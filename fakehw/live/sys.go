@@ -1,7 +1,9 @@
 package live
 
 import (
+	"io"
 	"io/fs"
+	"sync"
 	"syscall"
 
 	"gpurig/core/host"
@@ -26,6 +28,29 @@ func (s Sys) Write(path string, data []byte) error {
 	if no := s.h.Write(at, data); no != 0 {
 		return &fs.PathError{Op: "write", Path: path, Err: no}
 	}
+	return nil
+}
+
+// Open notes that the node at path is open, until it is closed.
+func (s Sys) Open(path string) (io.Closer, error) {
+	at, err := host.Resolve(s, path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
+	}
+	s.h.Open(at)
+	return &opened{h: s.h, path: at}, nil
+}
+
+// An opened is a node that is open. Closed twice is closed once.
+type opened struct {
+	once sync.Once
+	h    *Host
+	path string
+}
+
+// Close is part of io.Closer.
+func (o *opened) Close() error {
+	o.once.Do(func() { o.h.Close(o.path) })
 	return nil
 }
 

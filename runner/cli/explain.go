@@ -178,12 +178,18 @@ func explainText(w io.Writer, t runner.Trace) error {
 					return err
 				}
 			}
+			if c.Machine != nil {
+				title("plan for %s", name)
+				if err := writeYAML(&b, c.Machine); err != nil {
+					return err
+				}
+			}
 			if c.Configuration != "" {
 				title("configuration of %s", name)
 				b.WriteString(strings.TrimRight(c.Configuration, "\n") + "\n")
 			}
 			if c.Seen != nil {
-				title("observation in %s", name)
+				title("observation %s %s", inside(v.Containers[c.Container].VM), name)
 				if err := writeYAML(&b, c.Seen); err != nil {
 					return err
 				}
@@ -206,4 +212,12 @@ func explainText(w io.Writer, t runner.Trace) error {
 	}
 	_, err := io.WriteString(w, printable(b.String()))
 	return err
+}
+
+// inside says where a container, or the monitor of a virtual machine, was looked at.
+func inside(vm bool) string {
+	if vm {
+		return "of the monitor of"
+	}
+	return "in"
 }

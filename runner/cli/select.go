@@ -24,6 +24,7 @@ import (
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
 	"gpurig/runner/target/sim"
+	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -218,6 +219,7 @@ var targetMakers = []struct {
 	{"sim-docker", func(lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
 	{"docker", func(lxd.Options) (target.Target, error) { return openDocker(false) }},
 	{"docker-cdi", func(lxd.Options) (target.Target, error) { return openDocker(true) }},
+	{"vfio", func(lxd.Options) (target.Target, error) { return vfio.Open() }},
 }
 
 func targetNames() []string {

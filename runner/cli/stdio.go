@@ -7,6 +7,7 @@ import (
 
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"
+	"gpurig/runner/target/vfio"
 )
 
 // Init must be the first call of main: this program starts itself once more to
@@ -15,6 +16,7 @@ import (
 func Init() {
 	mntns.Init()
 	fakemachine.Init()
+	vfio.Init()
 }
 
 // Stdio returns the process's own streams.

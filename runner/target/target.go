@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"gpurig/core/host"
 	"gpurig/core/plan"
+	"gpurig/core/vfio"
 	"gpurig/runner/observe"
 )
 
@@ -52,7 +54,8 @@ type Config struct {
 	// Nesting lets it have containers of its own, where the target has a word for that.
 	Nesting bool
 	// Alone has a daemon for the containers that have the same word here, and no
-	// other: it is restarted, or its host is. Empty: it serves all.
+	// other: it is restarted, or its host is. Empty: it serves all. Virtual machines
+	// with the same word are on one host, which no other is on.
 	Alone string
 }
 
@@ -101,6 +104,34 @@ type Native interface {
 	Ask(devices map[string]map[string]string)
 }
 
+// A Hypervisor is a Target that makes virtual machines too.
+type Hypervisor interface {
+	Target
+	// Machine makes one that is not running, as Create makes a container. The error is
+	// a *CannotError where it cannot here.
+	Machine(ctx context.Context, c Config) (Machine, error)
+}
+
+// A Machine is a Container that is a virtual machine. What it is given is no part of
+// the host's any more: the host changes at its start, and is returned at its end.
+type Machine interface {
+	Container
+	// Give says what the next Start hands to its monitor. Plans of containers are not
+	// looked at.
+	Give(p vfio.Plan)
+	// LookAtHost looks at the files of the host as the monitor finds them. The machine
+	// need not run.
+	LookAtHost(ctx context.Context, h Host) (observe.Host, error)
+}
+
+// A Sys is a host whose sysfs can be written to, and whose nodes can be opened.
+type Sys interface {
+	vfio.Sys
+	// Open opens a device node for reading and writing and keeps it open until it is
+	// closed. That no driver of this machine is behind it is no error.
+	Open(path string) (io.Closer, error)
+}
+
 // A Host is the machine that plans are carried out on.
 type Host struct {
 	Root host.Root
@@ -111,6 +142,8 @@ type Host struct {
 	// the file of this machine whose content it then has. Nil: nothing need work. Who
 	// simulates does not ask.
 	Works func(ctx context.Context) (map[string]string, error)
+	// Sys is the host as it changes. Nil: it stays as it is.
+	Sys Sys
 	// Enter runs programs where the host is the machine that they see. Nil: it is the
 	// machine at hand, or only simulated.
 	Enter Enter

@@ -28,6 +28,12 @@ func Always(ev Evidence) []reports.Finding {
 		j.carriedMounts()
 		j.carriedLinks()
 	}
+	if ev.Machine != nil {
+		j.soundMachine()
+	}
+	if ev.Machine != nil && ev.Seen != nil {
+		j.carriedMachine()
+	}
 	return j.found
 }
 

@@ -8,6 +8,7 @@ package verdict
 import (
 	"gpurig/core/cdi"
 	"gpurig/core/plan"
+	"gpurig/core/vfio"
 	"gpurig/reports"
 	"gpurig/runner/observe"
 )
@@ -49,6 +50,8 @@ type Evidence struct {
 	Devices       []string             // qualified names that the CDI Specs offer
 	Edits         []cdi.Edits          // that the request was resolved to
 	Plan          *plan.Plan           // nil: none was made
+	VM            bool                 // it is a virtual machine
+	Machine       *vfio.Plan           // of one, in place of Plan
 	Configuration string               // what the target was given, as text
 	Native        bool                 // the manager passed the devices itself: what is expected of Spec, plan and words of the product does not apply
 	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
@@ -76,14 +79,19 @@ func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding 
 		Station: string(at), Container: ev.Container, Step: ev.Step,
 		What: what, Want: want, Got: got, Next: next[at],
 	}
-	if ev.Native {
+	switch {
+	case ev.Native:
 		f.Next = NextNative
+	case ev.VM && at == Plan:
+		f.Next = nextMachine
 	}
 	return f
 }
 
 // NextNative says what to look at where a manager passed the devices itself.
 const NextNative = "The manager's own implementation did this: its gpu device and its words are in gpurig explain --target lxd-native, the plan in --target lxd."
+
+const nextMachine = "Compare the plan of the virtual machine with the host: gpurig explain prints both."
 
 // next says what to look at after the first difference.
 var next = map[Station]string{

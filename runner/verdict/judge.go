@@ -115,6 +115,12 @@ func (j *judge) said() {
 		heard = append(heard, w.Text)
 		warned = append(warned, w.Reason)
 	}
+	var noted []string
+	if j.ev.Machine != nil {
+		for _, n := range j.ev.Machine.Notes {
+			heard, noted = append(heard, n.Detail), append(noted, n.Reason)
+		}
+	}
 	for _, text := range j.want.Says {
 		if !slices.ContainsFunc(heard, func(h string) bool { return strings.Contains(h, text) }) {
 			j.add(cmp.Or(j.ev.At, Plan), "message", fmt.Sprintf("one with %q", text), listed(cut(heard)))
@@ -125,7 +131,6 @@ func (j *judge) said() {
 			j.add(Spec, "warning", r, listed(warned))
 		}
 	}
-	var noted []string
 	if j.ev.Plan != nil {
 		for _, n := range j.ev.Plan.Notes {
 			noted = append(noted, n.Reason)

@@ -12,11 +12,12 @@ import (
 // planned judges the plan and the configuration made of it.
 func (j *judge) planned() {
 	want := j.want.Plan
-	if j.ev.Plan == nil {
+	j.plannedMachine()
+	if j.ev.Machine == nil && j.ev.Plan == nil {
 		if want.Devices != nil || want.Folders != nil || len(want.Links)+len(want.Mounts) > 0 {
 			j.add(Plan, "plan", "one", "none was made")
 		}
-	} else {
+	} else if j.ev.Plan != nil {
 		j.plannedParts(j.ev.Plan)
 	}
 	if j.ev.NoLines {

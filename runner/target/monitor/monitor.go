@@ -1,0 +1,211 @@
+// Package monitor is what a virtual machine monitor has to do with GPUs, and its
+// manager: it carries the plan out on the host, opens the nodes that the devices
+// are used by, keeps them open while the machine runs, and returns the devices. No
+// machine boots; what one sees follows from what its monitor has.
+//
+// Where the host is, in memory or not, is the affair of targets sim and vfio.
+package monitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpurig/core/plan"
+	"gpurig/core/vfio"
+	"gpurig/runner/observe"
+	"gpurig/runner/target"
+)
+
+// Errors of calls that do not fit the machine's state: the caller's mistake.
+var (
+	errRunning    = fmt.Errorf("the machine is running: %w", target.ErrBroken)
+	errNotRunning = fmt.Errorf("the machine is not running: %w", target.ErrBroken)
+	errRemoved    = fmt.Errorf("the machine was removed: %w", target.ErrBroken)
+)
+
+// At finds the host that a monitor runs on.
+type At func(ctx context.Context, h target.Host) (target.Sys, error)
+
+// A Machine is one virtual machine as its monitor has it.
+type Machine struct {
+	name, target string
+	at           At
+
+	given   vfio.Plan
+	on      target.Sys // where had is carried out; nil: nowhere, or the host went down with it
+	had     vfio.Plan  // by the last start, until it is returned
+	open    []io.Closer
+	nodes   []observe.Node
+	args    []string
+	running bool
+	removed bool
+}
+
+var _ target.Machine = (*Machine)(nil)
+
+// New returns a machine of the target of that name, which does not run.
+func New(targetName, name string, at At) *Machine {
+	return &Machine{name: name, target: targetName, at: at}
+}
+
+// Give is part of target.Machine.
+func (m *Machine) Give(p vfio.Plan) { m.given = p }
+
+// Start is part of target.Container. The refusals are those of package vfio.
+func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
+	switch {
+	case m.removed:
+		return errRemoved
+	case m.running:
+		return errRunning
+	}
+	on, err := m.at(ctx, h)
+	if err != nil {
+		return err
+	}
+	if err := vfio.Return(ctx, on, m.had); err != nil { // what a run has left that ended with the host
+		return err
+	}
+	if err := vfio.Carry(ctx, on, m.given); err != nil {
+		return err
+	}
+	m.on, m.had = on, m.given
+	if err := m.take(on); err != nil {
+		return errors.Join(err, m.back(ctx))
+	}
+	m.running = true
+	return nil
+}
+
+// take opens the nodes of all devices, each once, and writes down what the monitor
+// is told.
+func (m *Machine) take(on target.Sys) error {
+	var paths []string
+	for _, d := range m.had.Devices {
+		n, err := d.Nodes(on)
+		if err != nil {
+			return err
+		}
+		m.args = append(m.args, fmt.Sprintf("%s by %s at port %d.%d", d.BDF, n.Device, d.Port, d.Slot))
+		paths = append(paths, n.Control, n.Device)
+	}
+	slices.Sort(paths)
+	for _, p := range slices.Compact(paths) {
+		info, err := on.Lstat(p)
+		if err != nil {
+			return err
+		}
+		n := observe.Node{Path: p, Type: info.DeviceType(), Num: info.Num, Mode: info.Mode.Perm(), UID: info.UID, GID: info.GID}
+		f, err := on.Open(p)
+		switch {
+		case err == nil:
+			n.Open = observe.Allowed
+			m.open = append(m.open, f)
+		case errors.Is(err, syscall.EPERM):
+			n.Open = observe.Denied
+		case errors.Is(err, syscall.EACCES):
+			n.Open = observe.NoMode
+		default:
+			return err
+		}
+		m.nodes = append(m.nodes, n)
+	}
+	return nil
+}
+
+// back closes what is open and returns what the host has of it still.
+func (m *Machine) back(ctx context.Context) error {
+	err := m.close()
+	if m.on != nil {
+		err = errors.Join(err, vfio.Return(ctx, m.on, m.had))
+		m.on, m.had = nil, vfio.Plan{}
+	}
+	return err
+}
+
+func (m *Machine) close() error {
+	var errs []error
+	for _, f := range m.open {
+		errs = append(errs, f.Close())
+	}
+	m.open, m.nodes, m.args, m.running = nil, nil, nil, false
+	return errors.Join(errs...)
+}
+
+// Plug is part of target.Container.
+func (m *Machine) Plug(context.Context, target.Host, plan.Plan) error {
+	return &target.CannotError{Target: m.target, Why: "nothing is plugged into a running virtual machine", Hint: "start it with the device"}
+}
+
+// Unplug is part of target.Container.
+func (m *Machine) Unplug(context.Context, target.Host, plan.Plan) error {
+	return &target.CannotError{Target: m.target, Why: "nothing is pulled out of a running virtual machine", Hint: "stop it"}
+}
+
+// Observe is part of target.Container: the nodes are those that the monitor has.
+func (m *Machine) Observe(context.Context, observe.Request) (observe.Observation, error) {
+	if !m.running {
+		return observe.Observation{}, errNotRunning
+	}
+	return observe.Observation{Nodes: slices.Clone(m.nodes)}, nil
+}
+
+// LookAtHost is part of target.Machine.
+func (m *Machine) LookAtHost(ctx context.Context, h target.Host) (observe.Host, error) {
+	on, err := m.at(ctx, h)
+	if err != nil {
+		return observe.Host{}, err
+	}
+	if l, ok := on.(interface{ LookHost() (observe.Host, error) }); ok {
+		return l.LookHost() // a shorter way
+	}
+	return observe.LookHost(on)
+}
+
+// Stop is part of target.Container.
+func (m *Machine) Stop(ctx context.Context) error {
+	if !m.running {
+		return errNotRunning
+	}
+	return m.back(ctx)
+}
+
+// Crash is part of target.Container: the host goes down with the machine, and nothing
+// is returned.
+func (m *Machine) Crash(context.Context) error {
+	if !m.running {
+		return errNotRunning
+	}
+	m.on = nil
+	return m.close()
+}
+
+// Running is part of target.Container.
+func (m *Machine) Running() bool { return m.running }
+
+// Configuration is part of target.Container: the monitor's arguments, one a line.
+func (m *Machine) Configuration() string {
+	if len(m.args) == 0 {
+		return ""
+	}
+	return strings.Join(m.args, "\n") + "\n"
+}
+
+// Remove is part of target.Container.
+func (m *Machine) Remove(ctx context.Context) error {
+	m.removed = true
+	return m.back(ctx)
+}
+
+// On is the At of a host that is written to as it stands.
+func On(_ context.Context, h target.Host) (target.Sys, error) {
+	if h.Sys == nil {
+		return nil, fmt.Errorf("the host cannot be written to: %w", target.ErrBroken)
+	}
+	return h.Sys, nil
+}
