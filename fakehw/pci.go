@@ -261,6 +261,7 @@ const noResource = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
 
 func (f *function) resourceText() string {
 	var s strings.Builder
+	s.Grow(len(f.resources) * len(noResource))
 	for _, r := range f.resources {
 		if r == [3]uint64{} { // most of them
 			s.WriteString(noResource)

@@ -196,10 +196,11 @@ func (w *state) mig(g host.GPU, d nvml.Device) {
 	if g.MIG == nil {
 		return
 	}
-	key := "instances " + product(g) + " " + g.Name + " " + cut
+	var sizes []uint64
 	for _, b := range g.PCI.BARs {
-		key = fmt.Sprint(key, " ", b.Size)
+		sizes = append(sizes, b.Size)
 	}
+	key := fmt.Sprint("instances ", product(g), " ", g.Name, " ", cut, sizes)
 	devices := migDevices(d)
 	if between, ok := w.cut[key]; ok {
 		w.WriteString(between[0])
