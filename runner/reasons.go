@@ -5,6 +5,7 @@ import (
 
 	"gpurig/core/cdi/amd"
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/cdi/pgpu"
 	"gpurig/core/lxc"
 	"gpurig/core/lxd"
 	"gpurig/core/oci"
@@ -32,5 +33,5 @@ func Reasons() []refuse.Meaning {
 // packages.
 func AllReasons() []refuse.Meaning {
 	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), lxd.Reasons(), policyfile.Reasons(),
-		nvidia.Reasons(), amd.Reasons(), vfio.Reasons(), Reasons())
+		nvidia.Reasons(), amd.Reasons(), pgpu.Reasons(), vfio.Reasons(), Reasons())
 }

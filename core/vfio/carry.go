@@ -249,8 +249,8 @@ func anyUsed(r host.Root, pf pci.BDF, n int) (bool, error) {
 // driver, or a vGPU, or the parent of one.
 func vfUsed(r host.Root, b pci.BDF) (bool, error) {
 	driver, _, err := driverOf(r, b)
-	if err != nil || isVFIO(driver) {
-		return isVFIO(driver), err
+	if err != nil || IsDriver(driver) {
+		return IsDriver(driver), err
 	}
 	kind, _, err := number(r, at(b)+"/nvidia/current_vgpu_type")
 	if err != nil || kind > 0 {

@@ -79,7 +79,7 @@ func (d *making) company(name string, f host.PCIFunction, group []member, all []
 		case i >= 0:
 			along = append(along, o.bdf)
 			d.note(name, GoesAlong, "%s is in the GPU's IOMMU group and goes with it.", o)
-		case o.driver == "" || isVFIO(o.driver):
+		case o.driver == "" || IsDriver(o.driver):
 			d.note(name, StaysUnder, "%s is in the GPU's IOMMU group, has no driver of the host, and stays as it is.", o)
 		case slices.ContainsFunc(d.m.GPUs, func(g host.GPU) bool {
 			return onBoard(g, o.bdf) && g.PCI.IOMMUGroup == f.IOMMUGroup && g.PCI.BDF != f.BDF
@@ -148,7 +148,7 @@ func (d *making) function(b pci.BDF) *host.PCIFunction {
 // take plans that a VFIO driver gets the function at b, wherever it is now.
 func (d *making) take(b pci.BDF) error {
 	driver, _, err := driverOf(d.r, b)
-	if err != nil || isVFIO(driver) {
+	if err != nil || IsDriver(driver) {
 		return err
 	}
 	was, err := overrideOf(d.r, b)
@@ -210,7 +210,7 @@ func (d *making) idle(f host.PCIFunction, nodes []string) error {
 	if d.opts.Busy == nil {
 		return nil
 	}
-	if isVFIO(f.Driver) {
+	if IsDriver(f.Driver) {
 		nodes = append(nodes, groupNode(f.IOMMUGroup))
 	}
 	if f.VFIODev != "" {

@@ -118,7 +118,7 @@ func Viable(r host.Root, group int) error {
 // allowed reports whether a group may have f as it is (vfio_dev_driver_allowed; from
 // Linux 5.19 on the drivers with driver_managed_dma).
 func allowed(r host.Root, f member) (bool, error) {
-	if f.driver == "" || isVFIO(f.driver) || f.driver == "pci-stub" || f.bridge() {
+	if f.driver == "" || IsDriver(f.driver) || f.driver == "pci-stub" || f.bridge() {
 		return true, nil
 	}
 	// A vGPU's virtual function stays with NVIDIA's driver, which is a VFIO driver

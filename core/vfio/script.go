@@ -28,7 +28,7 @@ func Script(p Plan) (string, error) {
 	line("}")
 	line("")
 	line("failed() {")
-	line("\techo \"write $((n + 1)) failed; what was done before is taken back\" >&2")
+	line("\techo \"write $1 of %d failed; what was done is taken back\" >&2", len(all))
 	line("\tback")
 	line("\texit 1")
 	line("}")
@@ -36,12 +36,12 @@ func Script(p Plan) (string, error) {
 	line("start() {")
 	for i, x := range all {
 		if x.do.kind == vgpu {
-			line("\t[ \"$(cat %s)\" = 0 ] || failed # nobody has it", x.do.write().Path)
+			line("\t[ \"$(cat %s)\" = 0 ] || failed %d # nobody has it", x.do.write().Path, i+1)
 		}
-		line("\t%s || failed # %s", x.do, x.do.why())
+		line("\t%s || failed %d # %s", x.do, i+1, x.do.why())
 		line("\tn=%d", i+1)
 		if x.do.kind == probe {
-			line("\t[ -e %s%s/%s ] || failed # the kernel does not say so itself", busDrivers, x.undo.name, x.do.bdf)
+			line("\t[ -e %s%s/%s ] || failed %d # the kernel does not say so itself", busDrivers, x.undo.name, x.do.bdf, i+1)
 		}
 	}
 	line("\t:")

@@ -54,7 +54,7 @@ func (d *making) freeVF(v host.VF) (bool, error) {
 	if slices.Contains(d.parts, v.BDF) || v.IOMMUGroup < 0 {
 		return false, nil
 	}
-	if isVFIO(v.Driver) {
+	if IsDriver(v.Driver) {
 		return d.opts.Busy != nil && d.idle(v.PCIFunction, nil) == nil, nil
 	}
 	used, err := vfUsed(d.r, v.BDF)
@@ -66,7 +66,7 @@ func (d *making) freeVF(v host.VF) (bool, error) {
 // which those are.
 func (d *making) newVF(name string, pf host.PCIFunction) (f host.PCIFunction, ok bool, err error) {
 	s := *pf.SRIOV
-	if s.Num > 0 || isVFIO(pf.Driver) || pf.Driver == "" {
+	if s.Num > 0 || IsDriver(pf.Driver) || pf.Driver == "" {
 		return f, false, nil
 	}
 	n := d.planned(pf.BDF)

@@ -121,7 +121,7 @@ func (s step) holds(r host.Root) (bool, error) {
 		case s.kind == bind:
 			return driver == s.name, nil
 		}
-		return isVFIO(driver), nil
+		return IsDriver(driver), nil
 	case override:
 		there, err := host.Exists(r, at(s.bdf))
 		if err != nil || !there {
@@ -143,9 +143,9 @@ func (s step) takesBack(undo step) bool {
 	case unbind:
 		return undo == step{kind: bind, bdf: s.bdf, name: s.name}
 	case probe:
-		return undo.kind == unbind && undo.bdf == s.bdf && isVFIO(undo.name)
+		return undo.kind == unbind && undo.bdf == s.bdf && IsDriver(undo.name)
 	case override:
-		return undo.kind == override && undo.bdf == s.bdf && isVFIO(s.name)
+		return undo.kind == override && undo.bdf == s.bdf && IsDriver(s.name)
 	case create:
 		return undo == step{kind: remove, uuid: s.uuid}
 	case numVFs, vgpu:

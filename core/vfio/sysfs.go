@@ -122,8 +122,8 @@ func overrideOf(r host.Root, b pci.BDF) (string, error) {
 	return text, nil
 }
 
-// isVFIO reports whether a driver of this name gives its devices to user space:
+// IsDriver reports whether a driver of this name gives its devices to user space:
 // vfio-pci and the drivers for single devices that are made of it.
-func isVFIO(driver string) bool {
+func IsDriver(driver string) bool {
 	return strings.HasSuffix(driver, "vfio-pci") || strings.HasSuffix(driver, "vfio_pci")
 }

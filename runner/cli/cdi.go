@@ -12,6 +12,7 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/cdi/pgpu"
 )
 
 func newCDI(s Streams) *cobra.Command {
@@ -34,7 +35,10 @@ func newCDIGenerate(s Streams) *cobra.Command {
 		Long: `Generate makes the CDI Spec of NVIDIA's devices, of a fake host or of this
 machine, and writes it to standard output. What the library could not find is
 named on standard error, and so are devices that are withheld from the Spec since
-a node that makes them what they are is not there.`,
+a node that makes them what they are is not there.
+
+With --mode vfio it is the Spec of the GPUs that a VFIO driver holds for virtual
+machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 		Example: "  gpurig cdi generate --host dgx-a100 --format json",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +51,9 @@ a node that makes them what they are is not there.`,
 				return err
 			}
 			defer closeIt()
+			if o.Mode == modeVFIO {
+				return generateVFIO(s, m, f, o, cmd.Flags().Changed)
+			}
 			res, err := m.spec(cmd.Context(), o)
 			if err != nil {
 				return generation(err)
@@ -68,7 +75,7 @@ a node that makes them what they are is not there.`,
 	fl := cmd.Flags()
 	addHost(cmd, &hostName)
 	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
-	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", "))
+	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; or "+modeVFIO)
 	fl.StringVar(&o.DriverRoot, "driver-root", "", "`DIR` where the driver's files are (default the host's; this machine: /)")
 	fl.StringVar(&o.DevRoot, "dev-root", "", "`DIR` that has /dev (default /)")
 	fl.StringVar(&o.HookPath, "hook-path", "", "`PROGRAM` that the Spec's hooks run (default "+nvidia.DefaultHookPath+")")
@@ -78,6 +85,35 @@ a node that makes them what they are is not there.`,
 	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
 	addFaults(cmd, &faults)
 	return cmd
+}
+
+// modeVFIO is the mode of the Spec of GPUs for virtual machines, which NVIDIA's
+// library does not make.
+const modeVFIO = "vfio"
+
+// generateVFIO writes that Spec.
+func generateVFIO(s Streams, m machine, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
+	for _, name := range []string{"driver-root", "dev-root", "hook-path", "names"} {
+		if given(name) {
+			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has nodes alone", name), "take it out")
+		}
+	}
+	if err := m.know(); err != nil {
+		return err
+	}
+	res, err := pgpu.Generate(m.root, m.model, pgpu.Options{Vendor: o.Vendor, Class: o.Class})
+	if err != nil {
+		return err
+	}
+	for _, e := range res.Withheld {
+		fmt.Fprintf(s.Err, "warning: %s\nhint: %s\n", printable(e.Error()), printable(e.Hint))
+	}
+	data, err := cdi.Marshal(res.Spec, f)
+	if err != nil {
+		return broken(err)
+	}
+	_, err = s.Out.Write(data)
+	return err
 }
 
 // generation sorts an error of Spec generation: a refusal is the user's, the

@@ -43,7 +43,7 @@ func newTranslate(s Streams) *cobra.Command {
 	var f translateFlags
 	cmd := &cobra.Command{
 		Use:   "translate",
-		Short: "Write the configuration that gives a container its GPUs",
+		Short: "Write the configuration that gives a container or a virtual machine its GPUs",
 		Long: `Translate turns the options of GPU devices, as LXD names them, into the
 configuration of a container manager, for a fake host or for this machine.
 
@@ -55,19 +55,27 @@ For an OCI runtime the output is the part of config.json that is to be added.
 
 Where cdi-hook has nothing to do, as for nodes alone, no line starts it. A
 manager that had it work for the same container before then runs it once with
---stage clean, with the container stopped: the output says how.`,
+--stage clean, with the container stopped: the output says how.
+
+With --to qemu the output is a shell script for a virtual machine: "start" gives
+the GPUs to a VFIO driver, or makes the vGPUs, and "stop" takes that back. QEMU's
+arguments stand in it as comments. See docs/vm.md.`,
 		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
-  gpurig translate --to lxc --id nvidia.com/gpu=all --name c1 --write-hook`,
+  gpurig translate --to lxc --id nvidia.com/gpu=all --name c1 --write-hook
+  gpurig translate --host workstation --to qemu --pci 0a:00.0 --name vm1`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.named = cmd.Flags().Changed("name")
+			if f.to == "qemu" {
+				return runTranslateVM(s, f, cmd.Flags().Changed)
+			}
 			return runTranslate(cmd.Context(), s, f)
 		},
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	addHost(cmd, &f.host)
-	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE")
+	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE; qemu: a virtual machine")
 	fl.StringVar(&f.cgroup, "cgroup", "", "device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
 	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; again for more devices")
 	o := &f.options
@@ -85,14 +93,14 @@ manager that had it work for the same container before then runs it once with
 	}
 	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
 	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
-	fl.StringVar(&f.name, "name", "container", "`NAME` of the container, as its manager knows it; cdi-hook refuses to run for another one")
+	fl.StringVar(&f.name, "name", "container", "`NAME` of the container, as its manager knows it; cdi-hook refuses to run for another one. Of a virtual machine: its vGPUs' UUIDs are made of it")
 	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` that cdi-hook is (default the one beside gpurig)")
 	fl.StringVar(&f.hookFile, "hook-file", "", "`FILE` that the hook reads (default /var/lib/lxc/NAME/cdi-hook.json)")
 	fl.StringVar(&f.nodesDir, "nodes-dir", "", "`DIR` where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
 	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC `HOOK` that makes links and library cache: start-host or mount")
 	fl.StringVar(&f.lxcVersion, "lxc-version", "", "`VERSION` of LXC that reads the configuration (default for --to lxc on this machine the one installed, else 5 or 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
-	completeFlag(cmd, "to", fixed("lxc", "lxd", "incus", "oci", "pve"))
+	completeFlag(cmd, "to", fixed("lxc", "lxd", "incus", "oci", "pve", "qemu"))
 	completeFlag(cmd, "gputype", fixed("physical", "mig", "mdev", "sriov"))
 	completeFlag(cmd, "cgroup", fixed("v1", "v2", "both"))
 	addPolicy(cmd, &f.policy)
@@ -143,7 +151,7 @@ func runTranslate(ctx context.Context, s Streams, f translateFlags) error {
 
 func (f translateFlags) translate(ctx context.Context, s Streams) (translation, error) {
 	if !slices.Contains([]string{"lxc", "lxd", "incus", "oci", "pve"}, f.to) {
-		return translation{}, fmt.Errorf("--to %q: want lxc, lxd, incus, oci or pve", f.to)
+		return translation{}, fmt.Errorf("--to %q: want lxc, lxd, incus, oci, pve or qemu", f.to)
 	}
 	idmap, err := parseIDMap(f.idmap)
 	if err != nil {

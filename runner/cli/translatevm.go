@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpurig/core/request"
+	"gpurig/core/vfio"
+)
+
+// A machineTranslation is what translate makes for a virtual machine.
+type machineTranslation struct {
+	Plan      vfio.Plan    `json:"plan"`
+	Nodes     []vfio.Nodes `json:"nodes"`     // of each device, as they will be
+	Arguments []string     `json:"arguments"` // of QEMU
+	Script    string       `json:"script"`    // that does the plan's writes and takes them back
+}
+
+// containersOnly are flags without a meaning for a virtual machine.
+var containersOnly = []string{"cgroup", "idmap", "hook-path", "hook-file", "nodes-dir", "apply-in", "lxc-version", "write-hook", "policy"}
+
+func runTranslateVM(s Streams, f translateFlags, given func(flag string) bool) error {
+	for _, name := range containersOnly {
+		if given(name) {
+			return hint(fmt.Errorf("--%s is for containers, and --to qemu for virtual machines", name), "take it out")
+		}
+	}
+	t, err := f.translateVM(s)
+	if err != nil {
+		return err
+	}
+	return f.out.print(s.Out, t, func(w io.Writer) error { return t.text(w) })
+}
+
+func (f translateFlags) translateVM(s Streams) (machineTranslation, error) {
+	var none machineTranslation
+	if err := f.defaults(); err != nil {
+		return none, err
+	}
+	m, closeIt, err := openMachine(f.host, f.faults...)
+	if err != nil {
+		return none, err
+	}
+	defer closeIt()
+	if err := m.know(); err != nil {
+		return none, err
+	}
+	var asks []vfio.Ask
+	for i, id := range f.ids {
+		o := f.options
+		o.ID = id
+		req, warned, err := request.Parse(o, request.Context{VM: true, Strict: f.strict})
+		if err != nil {
+			return none, err
+		}
+		for _, w := range warned {
+			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+		}
+		asks = append(asks, vfio.Ask{Name: fmt.Sprintf("gpu%d", i), Request: req})
+	}
+	opts := vfio.Options{Instance: "machine"}
+	if f.named {
+		opts.Instance = f.name
+	}
+	if f.host == "" {
+		opts.Busy = openers()
+	}
+	p, err := vfio.Make(m.root, m.model, asks, opts)
+	if err != nil {
+		return none, err
+	}
+	t := machineTranslation{Plan: p}
+	for _, d := range p.Devices {
+		n, err := d.Expected(m.root)
+		if err != nil {
+			return none, err
+		}
+		t.Nodes = append(t.Nodes, n)
+	}
+	t.Arguments = vfio.Arguments(p, t.Nodes)
+	t.Script, err = vfio.Script(p)
+	return t, err
+}
+
+// text is the script, with what else a person needs to know as comments.
+func (t machineTranslation) text(w io.Writer) error {
+	var b strings.Builder
+	head, rest, _ := strings.Cut(t.Script, "\n")
+	fmt.Fprintln(&b, head)
+	for _, n := range t.Plan.Notes {
+		fmt.Fprintf(&b, "# Note on %s: %s\n", n.Device, n.Detail)
+	}
+	b.WriteString("# The monitor opens:\n")
+	var seen []string
+	for i, n := range t.Nodes {
+		if n.Device == "" {
+			n.Device = fmt.Sprintf("the node that %s gets", t.Plan.Devices[i].BDF)
+		}
+		for _, p := range []string{n.Control, n.Device} {
+			if !slices.Contains(seen, p) {
+				seen = append(seen, p)
+				fmt.Fprintf(&b, "#   %s\n", p)
+			}
+		}
+	}
+	b.WriteString("# QEMU's arguments:\n")
+	for i := 0; i+1 < len(t.Arguments); i += 2 {
+		fmt.Fprintf(&b, "#   %s %s\n", t.Arguments[i], t.Arguments[i+1])
+	}
+	b.WriteString(rest)
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// openers returns a function that says which programs of this machine have a node
+// open, as far as this user may know: root sees all.
+func openers() func(node string) []string {
+	var have map[string][]string
+	return func(node string) []string {
+		if have == nil {
+			have = openNodes()
+		}
+		return have[node]
+	}
+}
+
+// openNodes reads which nodes of /dev are open, and by whom: proc_pid_fd(5).
+func openNodes() map[string][]string {
+	out := map[string][]string{}
+	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return out
+	}
+	for _, file := range files {
+		node, err := os.Readlink(file)
+		if err != nil || !strings.HasPrefix(node, "/dev/") {
+			continue // it has ended, or is another user's
+		}
+		dir := filepath.Dir(filepath.Dir(file))
+		name, _ := os.ReadFile(dir + "/comm")
+		who := fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), filepath.Base(dir))
+		if !slices.Contains(out[node], who) {
+			out[node] = append(out[node], who)
+		}
+	}
+	return out
+}
