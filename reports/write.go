@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // ErrFormat marks a report file whose name says no known format.
@@ -52,7 +50,8 @@ func CheckFile(file string) error {
 	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: there is something that is no regular file", file)
 	}
-	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+	const write, search = 2, 1 // access(2)
+	if err := syscall.Access(dir, write|search); err != nil {
 		return fmt.Errorf("%s: nothing can be written to the folder: %w", file, err)
 	}
 	return nil

@@ -12,7 +12,8 @@ import (
 	"gpurig/core/host"
 )
 
-// withShell makes the command a shell whose prompt names the host.
+// withShell makes the command a shell, whose prompt names the host where somebody
+// sits at a terminal.
 func withShell(o Options) Options {
 	shell := os.Getenv("SHELL")
 	if shell == "" {
@@ -20,6 +21,9 @@ func withShell(o Options) Options {
 	}
 	prompt := "(" + plain(o.Name) + ") "
 	o.Command, o.shell = []string{shell}, true
+	if _, err := unix.IoctlGetTermios(int(o.Stdin.Fd()), unix.TCGETS); err != nil {
+		return o // commands come from a file or a pipe: nobody is there to be prompted
+	}
 	if filepath.Base(shell) == "bash" {
 		// The user's own settings, then the prompt, which they would set again.
 		rc := "[ -f ~/.bashrc ] && . ~/.bashrc\nPS1=" + quote(prompt) + "\"$PS1\"\n"

@@ -20,6 +20,7 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
+	"gpurig/core/strictyaml"
 	"gpurig/fakehw"
 	"gpurig/fakehw/fault"
 )
@@ -140,6 +141,14 @@ func Names() []string {
 	return out
 }
 
+// ErrUnknown says that no profile of a name is shipped. It is an os.ErrNotExist.
+var ErrUnknown error = unknown{}
+
+type unknown struct{}
+
+func (unknown) Error() string { return "none of that name is shipped" }
+func (unknown) Unwrap() error { return os.ErrNotExist }
+
 // Load reads a shipped profile by name, or a file if name has a slash or ends
 // in ".yaml". The error lists every mistake, each a *strictyaml.Problem, and the model can
 // be made of a profile that was loaded without one.
@@ -153,7 +162,7 @@ func Load(name string) (Profile, error) {
 	}
 	data, err := shipped.ReadFile("data/" + name + ".yaml")
 	if err != nil {
-		return Profile{}, fmt.Errorf("profile %q: %w; known: %s", name, os.ErrNotExist, strings.Join(Names(), ", "))
+		return Profile{}, fmt.Errorf("profile %q: %w%s", name, ErrUnknown, strictyaml.Meant(name, Names()))
 	}
 	return Parse(name+".yaml", data)
 }

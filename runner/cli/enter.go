@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -59,6 +60,10 @@ func cutFaults(args []string) (faults, command []string, err error) {
 		switch {
 		case inline:
 			args = args[1:]
+		case args[0] == "--":
+			return faults, args[1:], nil
+		case args[0] != "--fault" && strings.HasPrefix(args[0], "-"):
+			return nil, nil, hint(fmt.Errorf("unknown flag between the host and its command: %s", args[0]), "only --fault is one there; all flags can stand before the host: gpurig host enter --help")
 		case args[0] != "--fault":
 			return faults, args, nil
 		case len(args) == 1:
@@ -72,9 +77,6 @@ func cutFaults(args []string) (faults, command []string, err error) {
 }
 
 func enterHost(ctx context.Context, s Streams, h fakeHost, options fakemachine.Options) error {
-	if c := options.Command; len(c) > 0 && c[0] == "--" {
-		options.Command = c[1:]
-	}
 	l, err := h.request.Live()
 	if err != nil {
 		return broken(err)

@@ -115,7 +115,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 	case errors.Is(err, reach.ErrNone):
 		return hint(err, "gpurig host fault lists those that run; gpurig host enter and gpurig host mount start one")
 	case errors.Is(err, reach.ErrSilent):
-		return hint(broken(err), "kill -CONT PID lets a stopped one go on; kill -KILL PID ends it and all that runs in it")
+		return silent(err)
 	case errors.Is(err, reach.ErrSeveral):
 		return hint(err, "name one by its process id: gpurig host fault lists them")
 	case err != nil:
@@ -123,7 +123,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 	}
 	if len(r.Add)+len(r.Heal) > 0 {
 		if m, err = reach.Ask(ctx, reach.Dir(), m, r); errors.Is(err, reach.ErrSilent) {
-			return broken(err)
+			return silent(err)
 		} else if err != nil {
 			return err
 		}
@@ -136,6 +136,11 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 		}
 		return nil
 	})
+}
+
+// silent is a machine that does not answer.
+func silent(err error) error {
+	return broken(hint(err, "kill -CONT PID lets a stopped one go on; kill -KILL PID ends it and all that runs in it"))
 }
 
 func listFaults(s Streams, out output) error {

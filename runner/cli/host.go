@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -232,7 +233,12 @@ error.`,
 }
 
 func buildHost(ctx context.Context, s Streams, h specgen.Request, dir string) error {
-	switch entries, err := os.ReadDir(dir); {
+	if dir == "" {
+		return errors.New("a folder with an empty name")
+	}
+	entries, err := os.ReadDir(dir)
+	was := err == nil
+	switch {
 	case err == nil && len(entries) > 0:
 		return hint(fmt.Errorf("folder %s is not empty", dir), "name a new folder: nothing is ever overwritten")
 	case err != nil && !errors.Is(err, os.ErrNotExist):
@@ -247,7 +253,19 @@ func buildHost(ctx context.Context, s Streams, h specgen.Request, dir string) er
 		fmt.Fprintf(s.Err, "left out: %s\n", printable(x.String()))
 	}
 	if err != nil {
-		return broken(err)
+		return broken(errors.Join(fmt.Errorf("%s: %w", dir, err), unmake(dir, was)))
 	}
 	return nil
+}
+
+// unmake takes back what was written into a folder that was empty, or was not there.
+func unmake(dir string, keep bool) error {
+	if !keep {
+		return os.RemoveAll(dir)
+	}
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
 }

@@ -46,8 +46,8 @@ takes root or user namespaces, and no fusermount3. The exit code is the command'
 			if err != nil {
 				return err
 			}
-			if len(command) > 0 && command[0] == "--" {
-				command = command[1:]
+			if args[1] == "" {
+				return errors.New("a folder with an empty name")
 			}
 			return mountHost(cmd.Context(), s, h, args[1], command)
 		},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/lxc"
+	"gpurig/fakehw/live"
+	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"
+	"gpurig/fakehw/profiles"
 	"gpurig/runner/lxdapi"
 )
 
@@ -44,6 +48,8 @@ func Examine(ctx context.Context, programDir string) []Check {
 	return []Check{
 		simulator(),
 		generation(),
+		machine(ctx),
+		mounting(),
 		root(),
 		ofLXC(program(ctx, "lxc", "real LXC containers", "lxc-start", []string{"--version"}, "apt-get install lxc")),
 		program(ctx, "idmap", "idmapped containers", "newuidmap", nil, "apt-get install uidmap"),
@@ -75,6 +81,58 @@ func generation() Check {
 		var e *mntns.Error
 		if errors.As(err, &e) {
 			c.Hint = e.Hint
+		}
+	}
+	return c
+}
+
+// machine enters the smallest host to see whether any can be.
+func machine(ctx context.Context) Check {
+	c := Check{Name: "machine", For: "gpurig host enter, and host mount with a command", State: Yes, Detail: "a fake machine was entered"}
+	if os.Geteuid() != 0 {
+		c.Detail += ", whose nodes are seen and cannot be opened"
+	}
+	err := enter(ctx)
+	var e *fakemachine.Error
+	if errors.As(err, &e) {
+		c.Hint = e.Hint
+	}
+	if err != nil {
+		c.State, c.Detail = No, oneLine(err)
+	}
+	return c
+}
+
+func enter(ctx context.Context) error {
+	p, err := profiles.Load("no-gpu")
+	if err != nil {
+		return err
+	}
+	m, err := p.Model()
+	if err != nil {
+		return err
+	}
+	h, err := live.New(m, live.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = fakemachine.Enter(ctx, h, fakemachine.Options{Command: []string{"/bin/true"}, Warn: io.Discard})
+	return err
+}
+
+// mounting looks for what a mount for more than one command takes.
+func mounting() Check {
+	c := Check{Name: "mount", For: "gpurig host mount without a command", State: Yes, Detail: "/dev/fuse"}
+	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if err != nil {
+		c.State, c.Detail, c.Hint = No, oneLine(err), "as root: modprobe fuse; in a container, let it have /dev/fuse"
+		return c
+	}
+	f.Close()
+	if os.Geteuid() != 0 {
+		p, err := exec.LookPath("fusermount3")
+		if c.Detail = p; err != nil {
+			c.State, c.Detail, c.Hint = No, "fusermount3 is not installed", "as root: apt-get install fuse3"
 		}
 	}
 	return c
@@ -117,7 +175,7 @@ func program(ctx context.Context, name, use, prog string, version []string, inst
 			return c
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		c.Detail = p + ", version " + strings.TrimPrefix(first, name+" version ")
+		c.Detail = p + ", version " + strings.TrimPrefix(strings.TrimPrefix(first, name+" version "), "Docker version ")
 	}
 	return c
 }
