@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/fault"
 )
 
 // A Difference is one thing that two machines do not have in common.
@@ -35,15 +36,16 @@ func (d Difference) Sentence(a, b string) string {
 // and the parameters of the driver's modules. The error says which of the two is
 // no machine that can be described.
 func Compare(a, b Machine) ([]Difference, error) {
-	x, err := a.Model()
+	x, failsInA, err := a.Broken()
 	if err != nil {
 		return nil, fmt.Errorf("the first machine: %w", err)
 	}
-	y, err := b.Model()
+	y, failsInB, err := b.Broken()
 	if err != nil {
 		return nil, fmt.Errorf("the second machine: %w", err)
 	}
 	c := &comparison{}
+	c.broken(&x, &y, failsInA, failsInB)
 	c.software(x, y)
 	libs, links, files := fileThings(a, x)
 	libs2, links2, files2 := fileThings(b, y)
@@ -52,6 +54,53 @@ func Compare(a, b Machine) ([]Difference, error) {
 	c.things("links", links, links2)
 	c.things("files", files, files2)
 	return c.out, nil
+}
+
+// broken compares what does not answer NVML, and lets what NVML would have told of it
+// be what the other machine has: it is not known, and so nothing that differs.
+func (c *comparison) broken(x, y *host.Model, inX, inY fault.List) {
+	faults := func(l fault.List) map[string]thing {
+		out := map[string]thing{}
+		for _, text := range l.Texts() {
+			out[text] = thing{is: "it"}
+		}
+		return out
+	}
+	c.things("faults", faults(inX), faults(inY))
+	unknown := func(of, as *host.Model, l fault.List) {
+		for i := range of.GPUs {
+			g := &of.GPUs[i]
+			if g.PCI == nil || !slices.ContainsFunc(l.Texts(), func(text string) bool { return strings.Contains(text, g.PCI.BDF.String()) }) {
+				continue
+			}
+			for _, o := range as.GPUs {
+				if o.PCI != nil && o.PCI.BDF == g.PCI.BDF {
+					g.MemoryMiB, g.ComputeCap, g.VBIOS, g.MIG = o.MemoryMiB, o.ComputeCap, o.VBIOS, o.MIG
+				}
+			}
+		}
+	}
+	unknown(x, y, inX)
+	unknown(y, x, inY)
+	if len(inX)+len(inY) == 0 {
+		return
+	}
+	// Stand-ins for UUIDs are numbered, and of a silent GPU it is not known how many
+	// MIG devices it has: whoever comes behind has other numbers.
+	for _, m := range []*host.Model{x, y} {
+		for i := range m.GPUs {
+			g := &m.GPUs[i]
+			g.UUID = ""
+			if g.MIG == nil {
+				continue
+			}
+			for _, gi := range g.MIG.Instances {
+				for j := range gi.Compute {
+					gi.Compute[j].UUID = ""
+				}
+			}
+		}
+	}
 }
 
 // CompareModels is Compare without files.

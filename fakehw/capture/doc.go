@@ -15,11 +15,13 @@ package capture
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
+	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/fixtures/hosts"
 )
@@ -113,6 +115,9 @@ func library(n host.NVML) (*hosts.NVML, error) {
 		}
 		if d.Err != nil { // a machine with a lost GPU is one to record
 			x.Error = d.Err.Error()
+			if e, ok := errors.AsType[*nvidia.Error](d.Err); ok {
+				x.Call, x.Code = e.Call, int(e.Return)
+			}
 		}
 		if d.PCI != nil {
 			x.PCI = d.PCI.String()

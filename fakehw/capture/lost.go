@@ -4,27 +4,28 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"gpurig/core/host"
 	"gpurig/fakehw/fault"
+	"gpurig/fixtures/hosts"
 )
 
-// Broken discovers the machine and what was broken on it: a GPU that NVML called
-// lost has its index, what GPUs of its kind have, and the fault off-bus. NVML counts
-// by address, so where several are lost the first index is the first address. A GPU
-// that did not answer for another reason is what files say of it, and no fault.
+// Broken discovers the machine and what was broken on it: a GPU that did not answer
+// has its index, what GPUs of its kind have, and a fault: off-bus where NVML called it
+// lost, else the call that failed with the code that it returned. NVML counts by
+// address, so where several are silent the first index is the first address. Where
+// more or fewer are silent in files than in NVML, nobody knows which is which: the
+// error says so.
 func (m Machine) Broken() (host.Model, fault.List, error) {
 	model, err := m.Model()
 	if err != nil || m.File.NVML == nil {
 		return model, nil, err
 	}
-	var lost []int
+	var failed []hosts.Device
 	for _, d := range m.File.NVML.Devices {
-		switch {
-		case d.Error == "":
-		case !strings.HasSuffix(d.Error, "GPU is lost") && !strings.HasSuffix(d.Error, "GPU_IS_LOST"): // with and without the library's own words
-			return model, nil, nil
-		default:
-			lost = append(lost, d.Index)
+		if d.Error != "" {
+			failed = append(failed, d)
 		}
 	}
 	var silent []*host.GPU
@@ -33,14 +34,18 @@ func (m Machine) Broken() (host.Model, fault.List, error) {
 			silent = append(silent, &model.GPUs[i])
 		}
 	}
-	if len(silent) != len(lost) {
-		return model, nil, nil // which is which is not known
+	if len(failed) == 0 {
+		return model, nil, nil
+	}
+	if len(silent) != len(failed) {
+		return host.Model{}, nil, fmt.Errorf("the recording has %d GPUs that did not answer NVML (%s), and files tell of %d that it does not know: which is which cannot be told",
+			len(failed), failed[0].Error, len(silent))
 	}
 	var faults fault.List
 	for i, g := range silent {
-		g.Index = lost[i]
+		g.Index = failed[i].Index
 		likeItsKind(g, model.GPUs)
-		f, err := fault.Parse("off-bus:" + g.PCI.BDF.String())
+		f, err := fault.Parse(faultOf(failed[i], g.PCI.BDF.String()))
 		if err == nil {
 			faults, err = faults.With(f)
 		}
@@ -49,6 +54,28 @@ func (m Machine) Broken() (host.Model, fault.List, error) {
 		}
 	}
 	return model, faults, nil
+}
+
+// faultOf is the fault of a GPU that failed as d says. Older recordings have the
+// words of the library alone, which name a lost GPU in two ways, with and without
+// the library at hand.
+func faultOf(d hosts.Device, at string) string {
+	code := nvml.Return(d.Code)
+	switch {
+	case code != nvml.SUCCESS:
+	case strings.HasSuffix(d.Error, "GPU is lost"), strings.HasSuffix(d.Error, "GPU_IS_LOST"):
+		code = nvml.ERROR_GPU_IS_LOST
+	default:
+		code = nvml.ERROR_UNKNOWN
+	}
+	if code == nvml.ERROR_GPU_IS_LOST {
+		return "off-bus:" + at
+	}
+	call := d.Call
+	if call == "" || call == "DeviceGetHandleByIndex" { // without a handle nothing can be asked
+		call = "*"
+	}
+	return fmt.Sprintf("nvml:%s:%s=%d", call, at, code)
 }
 
 // likeItsKind gives a GPU what NVML says of another one with the same IDs.

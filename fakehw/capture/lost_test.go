@@ -21,8 +21,10 @@ func TestLostGPUsAreLostAgain(t *testing.T) {
 		{"dgx-a100", "off-bus:3", "off-bus:0000:4e:00.0"},
 		{"dgx-a100", "off-bus:6 off-bus:3", "off-bus:0000:4e:00.0 off-bus:0000:b7:00.0"},
 		{"dgx-a100", "off-bus:3 no-driver:5", "off-bus:0000:4e:00.0"},
-		{"dgx-a100", "nvml:*:3=UNKNOWN", ""},
-		{"dgx-a100", "off-bus:3 nvml:*:4=UNKNOWN", ""},
+		{"dgx-a100", "nvml:*:3=UNKNOWN", "nvml:*:0000:4e:00.0=UNKNOWN"},
+		{"dgx-a100", "nvml:DeviceGetUUID:3=RESET_REQUIRED", "nvml:DeviceGetUUID:0000:4e:00.0=RESET_REQUIRED"},
+		{"dgx-a100", "off-bus:3 nvml:*:4=UNKNOWN", "off-bus:0000:4e:00.0 nvml:*:0000:87:00.0=UNKNOWN"},
+		{"dgx-a100", "off-bus:4 nvml:*:3=IRQ_ISSUE", "off-bus:0000:87:00.0 nvml:*:0000:4e:00.0=IRQ_ISSUE"},
 		{"igx-orin", "off-bus:1", "off-bus:0005:09:00.0"},
 	} {
 		t.Run(tc.profile+" "+tc.faults, func(t *testing.T) {
@@ -74,5 +76,53 @@ func TestLostGPUsAreLostAgain(t *testing.T) {
 				t.Errorf("recorded (-) and replayed (+):\n%s", d)
 			}
 		})
+	}
+}
+
+// A host with a silent GPU and a recording of it differ in nothing that is about the
+// GPU, and from the healthy host in the fault alone.
+func TestASilentGPUIsComparedAsOne(t *testing.T) {
+	recorded := func(name string, faults ...string) Machine {
+		list, err := fault.ParseList(faults)
+		if err != nil {
+			t.Fatal(err)
+		}
+		broken, err := fault.Break(profile(t, name), list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := broken.Tree()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lib := nvmlfake.New(broken.Model, broken.NVML(nvmlfake.Options{}))
+		if r := lib.Init(); r != 0 {
+			t.Fatal(r)
+		}
+		m, err := Replay(record(t, files, nvidia.NVML(lib)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for _, tc := range []struct{ host, a, b, want string }{
+		{"dgx-a100", "off-bus:0", "off-bus:0", ""},
+		{"dgx-a100", "nvml:DeviceGetUUID:2=UNKNOWN", "nvml:DeviceGetUUID:2=UNKNOWN", ""},
+		{"dgx-a100", "nvml:*:2=UNKNOWN", "off-bus:0", "nvml:*:0000:47:00.0=UNKNOWN: a has it, b has none; off-bus:0000:07:00.0: b has it, a has none"},
+		{"a100-mig-mixed", "", "off-bus:0", "off-bus:0000:01:00.0: b has it, a has none"},
+		{"igx-orin", "", "off-bus:1", "off-bus:0005:09:00.0: b has it, a has none"},
+	} {
+		faults := func(text string) []string { return strings.Fields(text) }
+		diffs, err := Compare(recorded(tc.host, faults(tc.a)...), recorded(tc.host, faults(tc.b)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, d := range diffs {
+			said = append(said, d.Sentence("a", "b"))
+		}
+		if got := strings.Join(said, "; "); got != tc.want {
+			t.Errorf("%s, %s and %s: %s; want %s", tc.host, tc.a, tc.b, got, tc.want)
+		}
 	}
 }
