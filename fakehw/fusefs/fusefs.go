@@ -210,10 +210,15 @@ func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 	if err != nil {
 		return nil, err // the server has closed conn
 	}
+	l, err := newLoop(server, raw, &o.MountOptions, conn)
+	if err != nil {
+		return nil, err // conn goes with the server
+	}
 	m := &Mounted{server: server, served: make(chan struct{})}
 	go func() {
 		defer close(m.served)
-		server.Serve()
+		l.serve()
+		server.Serve() // has nothing to serve: it closes the connection
 	}()
 	return m, nil
 }

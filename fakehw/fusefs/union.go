@@ -107,10 +107,15 @@ func (u Union) Serve(conn int) (*Served, error) {
 	if err != nil {
 		return nil, &Error{Err: err} // the server has closed conn
 	}
+	l, err := newLoop(server, u.pass, &o.MountOptions, conn)
+	if err != nil {
+		return nil, &Error{Err: err} // conn goes with the server
+	}
 	s := &Served{top: t, server: server, done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
-		server.Serve()
+		l.serve()
+		server.Serve() // has nothing to serve: it closes the connection
 		u.pass.close()
 	}()
 	return s, nil
