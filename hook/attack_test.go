@@ -255,7 +255,7 @@ func TestProcessesThatAreNone(t *testing.T) {
 }
 
 // A36: the container exchanges directories while it runs.
-func TestTakingBackFollowsNothing(t *testing.T) {
+func TestA36TakingBackFollowsNothing(t *testing.T) {
 	each(t, func(t *testing.T, walk bool) {
 		s := newStand(t)
 		s.walk = walk

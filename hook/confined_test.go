@@ -90,8 +90,5 @@ func confinedMain() int {
 			}
 		}
 	}
-	if r, _, errno := unix.RawSyscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, 1); errno == 0 {
-		fmt.Println("landlock", r)
-	}
 	return 0
 }

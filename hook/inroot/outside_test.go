@@ -43,8 +43,19 @@ func TestNothingIsWrittenOutside(t *testing.T) {
 			func(r *inroot.Root) error { return r.Chmod("/dev/dri/d", 0o700) }, ""},
 		{"A22 chmod of the link itself", []string{"dir dev", "link dev/dri $H/d"},
 			func(r *inroot.Root) error { return r.Chmod("/dev/dri", 0o700) }, ""},
-		{"A36 removing through a link", []string{"dir usr", "link usr/lib $H"},
-			func(r *inroot.Root) error { _, err := r.RemoveEmpty("/usr/lib/d/inner", false); return err }, ""},
+		{"A36 removing an empty file through a link", []string{"dir usr", "link usr/lib $H"},
+			func(r *inroot.Root) error { _, err := r.RemoveEmpty("/usr/lib/d/empty", false); return err }, ""},
+		{"A36 removing an empty directory through a link", []string{"dir usr", "link usr/lib " + up + "$H"},
+			func(r *inroot.Root) error { _, err := r.RemoveEmpty("/usr/lib/d/void", true); return err }, ""},
+		{"A36 removing a link through a link", []string{"link usr $H"},
+			func(r *inroot.Root) error { _, err := r.RemoveLink("/usr/d/l", "x"); return err }, ""},
+		{"A36 removing a file of ours through a link", []string{"link usr $H"},
+			func(r *inroot.Root) error {
+				_, err := r.RemoveFile("/usr/d/inner", 10, func([]byte) bool { return true })
+				return err
+			}, ""},
+		{"A36 removing left-overs through a link", []string{"link usr $H", "link lib $H/d"},
+			func(r *inroot.Root) error { _, err := r.Sweep("/lib"); return err }, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			both(t, func(t *testing.T, open func(string) *inroot.Root) {

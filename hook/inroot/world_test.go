@@ -25,7 +25,7 @@ func newWorld(t *testing.T, lines ...string) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{t: t, R: filepath.Join(dir, "root"), H: filepath.Join(dir, "host")}
-	w.make(w.H, "dir d", "file canary precious", "file d/inner deep", "dir etc", "file etc/ld.so.conf host")
+	w.make(w.H, "dir d", "file canary precious", "file d/inner deep", "file d/empty ", "link d/l x", "dir d/void", "file d/.cdi-hook-000000000123456789abcdef half", "dir etc", "file etc/ld.so.conf host")
 	w.make(w.R, lines...)
 	w.canon = listing(t, w.H)
 	return w
