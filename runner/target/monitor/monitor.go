@@ -85,15 +85,17 @@ func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
 // take opens the nodes of all devices, each once, and writes down what the monitor
 // is told.
 func (m *Machine) take(on target.Sys) error {
+	var all []vfio.Nodes
 	var paths []string
 	for _, d := range m.had.Devices {
 		n, err := d.Nodes(on)
 		if err != nil {
 			return err
 		}
-		m.args = append(m.args, fmt.Sprintf("%s by %s at port %d.%d", d.BDF, n.Device, d.Port, d.Slot))
+		all = append(all, n)
 		paths = append(paths, n.Control, n.Device)
 	}
+	m.args = vfio.Arguments(m.had, all)
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {
 		info, err := on.Lstat(p)
@@ -188,12 +190,14 @@ func (m *Machine) Crash(context.Context) error {
 // Running is part of target.Container.
 func (m *Machine) Running() bool { return m.running }
 
-// Configuration is part of target.Container: the monitor's arguments, one a line.
+// Configuration is part of target.Container: QEMU's arguments, each flag on a line
+// with its value.
 func (m *Machine) Configuration() string {
-	if len(m.args) == 0 {
-		return ""
+	var b strings.Builder
+	for pair := range slices.Chunk(m.args, 2) {
+		fmt.Fprintln(&b, strings.Join(pair, " "))
 	}
-	return strings.Join(m.args, "\n") + "\n"
+	return b.String()
 }
 
 // Remove is part of target.Container.
