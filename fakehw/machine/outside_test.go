@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -253,6 +254,53 @@ func TestWhoMayNotIsToldWhatToAllow(t *testing.T) {
 	}
 }
 
+// Where the folder that the host has in /tmp is there already, /tmp is the real one:
+// what is made in it is seen outside, sockets answer, and nothing is put into the
+// folder, so that nothing is left there by whom nobody lets end.
+func TestTheRealTmpBesideAFolderOfTheHost(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skipf("no python3, which makes the sockets: %v", err)
+	}
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		var warn strings.Builder
+		o.Warn = &warn
+		dir, err := os.MkdirTemp("/tmp", "machine-test-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		folder := dir + "-nvidia-mps" // of this test alone, in the place of /tmp/nvidia-mps
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(folder)
+		o.Files = map[string][]byte{folder + "/control": []byte("x")}
+		outer, err := net.Listen("unix", dir+"/outer")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer outer.Close()
+		made := dir + "-new" // at the top of /tmp
+		defer os.Remove(made)
+		defer os.Remove(made + ".sock")
+		got := machinetest.Shell(t, machinetest.Host(t, "t4-server"), o, "ls "+folder+"; echo kept > "+made+`; python3 - <<'END'
+import socket
+s = socket.socket(socket.AF_UNIX); s.connect("`+dir+`/outer"); print("reached")
+l = socket.socket(socket.AF_UNIX); l.bind("`+made+`.sock"); l.listen()
+c = socket.socket(socket.AF_UNIX); c.connect("`+made+`.sock"); print("connected")
+END`)
+		if got != "control\nreached\nconnected\n" || strings.Contains(warn.String(), "/tmp") {
+			t.Errorf("inside: %s\nsaid: %s", got, warn.String())
+		}
+		if text, err := os.ReadFile(made); string(text) != "kept\n" {
+			t.Errorf("what was made in /tmp: %q, %v", text, err)
+		}
+		if left, err := os.ReadDir(folder); len(left) > 0 || err != nil {
+			t.Errorf("left in %s: %v, %v", folder, left, err)
+		}
+	})
+}
+
 // A host with files in /tmp has them in a directory of the machine's: that is said,
 // and the folders that were there are the real ones.
 func TestFilesOfAHostInTmp(t *testing.T) {
@@ -265,7 +313,8 @@ func TestFilesOfAHostInTmp(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		got := machinetest.Shell(t, machinetest.Host(t, "a100-mig-mixed"), o, "stat -c %a /tmp; ls /tmp/nvidia-mps; echo kept > "+dir+"/file; touch /tmp/machine-test-new")
-		if got != "1777\ncontrol\ncontrol_lock\nlog\nnvidia-cuda-mps-control.pid\n" || strings.Count(warn.String(), "/tmp has files of the host in it") != 1 {
+		if got != "1777\ncontrol\ncontrol_lock\nlog\nnvidia-cuda-mps-control.pid\n" || strings.Count(warn.String(), "/tmp has files of the host in it") != 1 ||
+			!strings.Contains(warn.String(), "; mkdir /tmp/nvidia-mps before keeps it") {
 			t.Errorf("inside: %s\nsaid: %s", got, warn.String())
 		}
 		if text, err := os.ReadFile(dir + "/file"); string(text) != "kept\n" {

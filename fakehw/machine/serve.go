@@ -174,7 +174,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	slices.Sort(out.Overlays)
 	for _, a := range out.Annexes {
 		if everybodys(a.Dir) {
-			fmt.Fprintf(s.o.Warn, "%s has files of the host in it here: what is made anew in it goes with the machine\n", a.Dir)
+			fmt.Fprintf(s.o.Warn, "%s has files of the host in it here: what is made anew in it goes with the machine%s\n", a.Dir, insteadOf(st.t, a))
 		}
 	}
 	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}
@@ -186,16 +186,6 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 		out.Dir = "/"
 	}
 	return out, nil
-}
-
-// everybodys reports whether every user makes files in a directory, as in /tmp.
-//
-// An overlay with the real directory as its upper layer would keep those files. But
-// its working directory has to be on the same mount, where it is seen outside and
-// stays when we are killed, and removing a file of the host leaves a whiteout there.
-func everybodys(dir string) bool {
-	var st unix.Stat_t
-	return unix.Stat(dir, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o002 != 0
 }
 
 // withSysfs tells libsystemd, and with it udevadm, to take the machine's /sys for
