@@ -22,7 +22,7 @@ func compare(a, b *played) {
 	entered := 0
 	next := "One of the targets is not like a real container: gpurig explain --target prints the path of each."
 	if b.native {
-		next = verdict.NextNative
+		next = verdict.NextNative(b.result.Target)
 	}
 	add := func(l look, what, want, got string) {
 		b.result.Findings = append(b.result.Findings, reports.Finding{

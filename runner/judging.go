@@ -78,7 +78,9 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		NoLines:  target.Family(s.target) != "lxc" && target.Family(s.target) != "",
 		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan, Machine: c.got.machine,
 	}
-	_, ev.Native = c.real.(target.Native)
+	if _, ok := c.real.(target.Native); ok {
+		ev.Native = s.target.Name()
+	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()
 		ev.Real = s.park.real(c.spec.Image)
@@ -89,7 +91,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 			ev.Plan, ev.Machine = c.got.plan, c.got.machine
 		}
 	}
-	if ev.Native {
+	if ev.Native != "" {
 		ev.Plan = nil
 	}
 	return ev

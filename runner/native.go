@@ -27,16 +27,20 @@ func isNative(t target.Target) bool { return strings.HasSuffix(t.Name(), lxd.Nat
 
 // beyondNative says what of a scenario the manager's own GPU device has no word for;
 // empty: nothing.
-func beyondNative(v *scenarios.Variant) string {
+func beyondNative(t target.Target, v *scenarios.Variant) string {
+	if !isNative(t) {
+		return ""
+	}
+	own := manager(t) + "'s own GPU device"
 	if !reflect.ValueOf(v.Policy).IsZero() {
-		return "the scenario is about a policy, which LXD's own GPU device does not have"
+		return "the scenario is about a policy, which " + own + " does not have"
 	}
 	for _, c := range v.Containers {
 		switch {
 		case c.VM:
 			return "the scenario is about a virtual machine: none is started here"
 		case c.Strict:
-			return "the scenario is about strict, which LXD's own GPU device does not have"
+			return "the scenario is about strict, which " + own + " does not have"
 		}
 	}
 	return ""

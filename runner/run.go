@@ -146,9 +146,9 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		err = &skipError{why}
 	} else if t.Name() == vfio.Name && !hasMachine(v) {
 		err = &skipError{"the scenario has no virtual machine"}
-	} else if why := beyond(p.family, v); why != "" {
+	} else if why := beyond(t, v); why != "" {
 		err = &skipError{why}
-	} else if why := beyondNative(v); p.native && why != "" {
+	} else if why := beyondNative(t, v); why != "" {
 		err = &skipError{why}
 	} else {
 		limit := r.opts.timeout()

@@ -87,7 +87,7 @@ func (e *emitter) mount(m plan.Mount, all []plan.Mount) {
 		below := e.resolve(m.Target) + "/"
 		for _, other := range all {
 			if strings.HasPrefix(e.resolve(other.Target), below) {
-				e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s, which LXD mounts last: it would cover %s", m.Type, other.Target))
+				e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s, which %s mounts last: it would cover %s", m.Type, e.opts.Manager, other.Target))
 			}
 		}
 		return

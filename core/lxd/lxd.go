@@ -26,6 +26,7 @@
 package lxd
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,6 +52,8 @@ type Options struct {
 	Container          string
 	Spec               string
 	Resolve            func(path string) (string, error)
+	// Manager is what refusals and notes call the manager; empty: "LXD".
+	Manager string
 	// LXCVersion is that of the server's liblxc.
 	LXCVersion lxc.Version
 }
@@ -87,6 +90,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
+	opts.Manager = cmp.Or(opts.Manager, "LXD")
 	e := &emitter{opts: opts, config: Config{Devices: map[string]Device{}, Hook: lc.Hook, Hooked: lc.Hooked}}
 	for _, line := range lc.Lines {
 		if key, value, _ := strings.Cut(line, " = "); rawKey(key) || key == "lxc.mount.entry" && strings.HasPrefix(value, "tmpfs ") {
@@ -108,7 +112,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	if len(e.flags) > 0 {
 		e.config.Notes = append(e.config.Notes, plan.Note{
 			Edit: "mounts", What: fmt.Sprintf("nosuid, nodev and noexec of %d mounts", len(e.flags)), Reason: "flags-of-lxd", Done: true,
-			Detail: "LXD mounts a disk with \"ro\" and none of these; the mounts have the flags that their sources have on the host",
+			Detail: opts.Manager + " mounts a disk with \"ro\" and none of these; the mounts have the flags that their sources have on the host",
 		})
 	}
 	if len(e.refusals) > 0 {

@@ -149,6 +149,11 @@ func TestBlockDeviceAndTmpfs(t *testing.T) {
 	if _, err := lxd.Emit(p, options()); err == nil || refuse.As(err)[0].Reason != lxd.ReasonDevice || !strings.Contains(err.Error(), "/tmp/data/x") {
 		t.Errorf("Emit() = %v; want a refusal that names what the tmpfs would cover", err)
 	}
+	incus := options()
+	incus.Manager = "Incus"
+	if _, err := lxd.Emit(p, incus); err == nil || !strings.Contains(err.Error(), "which Incus mounts last") {
+		t.Errorf("Emit() for Incus = %v; want Incus named", err)
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gpurig/core/lxc"
+	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	real "gpurig/runner/target/lxc"
 	"gpurig/runner/target/lxd"
@@ -88,23 +89,49 @@ func simulated(ts []target.Target) map[string]string {
 }
 
 // liblxc is the version of LXC that reads the configuration: the one that is asked
-// for, else, for a container of LXC on this machine, the one installed. LXD may
-// bring its own.
-func (f translateFlags) liblxc() (lxc.Version, error) {
-	switch {
-	case f.lxcVersion != "" && f.to == "oci":
-		return lxc.Version{}, fmt.Errorf("--lxc-version with --to oci: no LXC reads that")
-	case f.lxcVersion != "":
+// for, else, on this machine, the one installed, or that the daemon of LXD or Incus
+// says it has, which may bring its own. Zero: it is not known.
+func (f translateFlags) liblxc(ctx context.Context) (lxc.Version, error) {
+	if f.lxcVersion != "" {
 		v, err := lxc.ParseVersion(f.lxcVersion)
 		if err != nil {
 			err = fmt.Errorf("--lxc-version: %w", err)
 		}
 		return v, err
-	case f.to != "lxc" || f.host != "":
-		return lxc.Version{}, nil
 	}
-	v, _ := real.Installed()
+	var v lxc.Version
+	switch {
+	case f.host != "":
+	case f.to == "lxc", f.to == "pve":
+		v, _ = real.Installed()
+	case f.to == "lxd", f.to == "incus":
+		v, _ = lxd.Running(ctx, lxdapi.Flavour(f.to))
+	}
 	return v, nil
+}
+
+// meaningless are options of translate that a manager has no use for, and why.
+var meaningless = []struct{ option, to, why string }{
+	{"cgroup", "lxd", "LXD writes the device rules, for the version of cgroups that it finds"},
+	{"cgroup", "incus", "Incus writes the device rules, for the version of cgroups that it finds"},
+	{"cgroup", "pve", "Proxmox VE writes the device rules, for cgroup v2"},
+	{"cgroup", "oci", "the OCI runtime writes the device rules, for the version of cgroups that it finds"},
+	{"lxc-version", "oci", "no LXC reads that"},
+	{"nodes-dir", "lxd", "LXD makes the nodes, in a folder of its own"},
+	{"nodes-dir", "incus", "Incus makes the nodes, in a folder of its own"},
+	{"nodes-dir", "pve", "Proxmox VE makes the nodes"},
+	{"apply-in", "pve", "links and library cache are made in lxc.hook.start-host there"},
+	{"apply-in", "oci", "an OCI runtime has createContainer hooks and none of LXC's"},
+}
+
+// fits refuses the options that were given and mean nothing to the manager.
+func (f translateFlags) fits(given func(name string) bool) error {
+	for _, m := range meaningless {
+		if m.to == f.to && given(m.option) {
+			return hint(fmt.Errorf("--%s with --to %s: %s", m.option, m.to, m.why), "leave --%s out", m.option)
+		}
+	}
+	return nil
 }
 
 // known is a version's text; empty: it is not known.

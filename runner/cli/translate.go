@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ arguments stand in it as comments. See docs/vm.md.`,
 			if f.to == "qemu" {
 				return runTranslateVM(s, f, cmd.Flags().Changed)
 			}
+			if err := f.fits(cmd.Flags().Changed); err != nil {
+				return err
+			}
 			return runTranslate(cmd.Context(), s, f)
 		},
 	}
@@ -76,7 +80,7 @@ arguments stand in it as comments. See docs/vm.md.`,
 	fl.SortFlags = false
 	addHost(cmd, &f.host)
 	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE; qemu: a virtual machine")
-	fl.StringVar(&f.cgroup, "cgroup", "", "device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
+	fl.StringVar(&f.cgroup, "cgroup", "", "for --to lxc: device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
 	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; again for more devices")
 	o := &f.options
 	for _, x := range []struct {
@@ -97,8 +101,8 @@ arguments stand in it as comments. See docs/vm.md.`,
 	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` that cdi-hook is (default the one beside gpurig)")
 	fl.StringVar(&f.hookFile, "hook-file", "", "`FILE` that the hook reads (default /var/lib/lxc/NAME/cdi-hook.json)")
 	fl.StringVar(&f.nodesDir, "nodes-dir", "", "`DIR` where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
-	fl.StringVar(&f.applyIn, "apply-in", "start-host", "LXC `HOOK` that makes links and library cache: start-host or mount")
-	fl.StringVar(&f.lxcVersion, "lxc-version", "", "`VERSION` of LXC that reads the configuration (default for --to lxc on this machine the one installed, else 5 or 6)")
+	fl.StringVar(&f.applyIn, "apply-in", "start-host", "for --to lxc, lxd and incus: LXC `HOOK` that makes links and library cache: start-host or mount")
+	fl.StringVar(&f.lxcVersion, "lxc-version", "", "`VERSION` of LXC that reads the configuration (default on this machine the one installed, for lxd and incus that of the daemon that runs, else 5 or 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")
 	completeFlag(cmd, "to", fixed("lxc", "lxd", "incus", "oci", "pve", "qemu"))
 	completeFlag(cmd, "gputype", fixed("physical", "mig", "mdev", "sriov"))
@@ -157,7 +161,7 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err != nil {
 		return translation{}, err
 	}
-	version, err := f.liblxc()
+	version, err := f.liblxc(ctx)
 	if err != nil {
 		return translation{}, err
 	}
@@ -301,9 +305,7 @@ func (t translation) text(w io.Writer) error {
 		return t.ociText(w)
 	}
 	var b strings.Builder
-	if t.LXC != "" {
-		fmt.Fprintf(&b, "# For LXC %s; --lxc-version has it written for another.\n", t.LXC)
-	}
+	fmt.Fprintf(&b, "# For LXC %s; --lxc-version has it written for another.\n", cmp.Or(t.LXC, "5 or 6"))
 	if !t.managed {
 		fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
 	}

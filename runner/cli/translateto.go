@@ -12,6 +12,7 @@ import (
 	"gpurig/core/oci"
 	"gpurig/core/plan"
 	"gpurig/core/pve"
+	"gpurig/runner/lxdapi"
 )
 
 // emitOCI writes a plan for an OCI runtime.
@@ -44,7 +45,7 @@ func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap, version lxc.Ver
 
 // emitLXD writes the plan for an LXD or Incus instance: both read the same.
 func (f translateFlags) emitLXD(p plan.Plan, idmap []plan.IDMap, version lxc.Version) (translation, error) {
-	c, err := lxd.Emit(p, lxd.Options{IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, ApplyIn: f.applyIn, Container: f.name, LXCVersion: version})
+	c, err := lxd.Emit(p, lxd.Options{Manager: lxdapi.Flavour(f.to).Title(), IDMap: idmap, HookPath: f.hookPath, HookFile: f.hookFile, ApplyIn: f.applyIn, Container: f.name, LXCVersion: version})
 	if err != nil {
 		return translation{}, err
 	}

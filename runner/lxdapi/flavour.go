@@ -24,6 +24,7 @@ type words struct {
 
 var flavours = map[Flavour]struct {
 	words
+	title   string
 	daemon  string   // program
 	places  []string // folders that packages have it in, beside those of the path
 	dirVar  string   // environment variable that names the state directory
@@ -31,12 +32,12 @@ var flavours = map[Flavour]struct {
 	sockets []string // where a daemon of the machine listens
 }{
 	LXD: {words{"X-LXD-", []string{"Instance is busy running a "}},
-		"lxd", nil, "LXD_DIR", "install LXD: apt-get install lxd",
+		"LXD", "lxd", nil, "LXD_DIR", "install LXD: apt-get install lxd",
 		[]string{"/var/snap/lxd/common/lxd/unix.socket", "/var/lib/lxd/unix.socket"}},
 	// After a start that failed Incus says "Stopped" a moment before liblxc has
 	// ended: it refuses to delete the container, then finds no process of it.
 	Incus: {words{"X-Incus-", []string{"Instance is busy running a ", "Instance is running", "Invalid PID "}},
-		"incusd", []string{"/usr/libexec/incus", "/opt/incus/bin"}, "INCUS_DIR", "install Incus: apt-get install incus-base, on Debian 12 from bookworm-backports",
+		"Incus", "incusd", []string{"/usr/libexec/incus", "/opt/incus/bin"}, "INCUS_DIR", "install Incus: apt-get install incus-base, on Debian 12 from bookworm-backports",
 		[]string{"/run/incus/unix.socket", "/var/lib/incus/unix.socket"}},
 }
 
@@ -63,6 +64,9 @@ func (f Flavour) Daemon() string {
 	}
 	return name
 }
+
+// Title is the name as people write it.
+func (f Flavour) Title() string { return flavours[f].title }
 
 // DirVariable is the environment variable that names the state directory.
 func (f Flavour) DirVariable() string { return flavours[f].dirVar }

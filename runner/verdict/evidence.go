@@ -6,6 +6,9 @@
 package verdict
 
 import (
+	"fmt"
+	"strings"
+
 	"gpurig/core/cdi"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
@@ -53,7 +56,7 @@ type Evidence struct {
 	VM            bool                 // it is a virtual machine
 	Machine       *vfio.Plan           // of one, in place of Plan
 	Configuration string               // what the target was given, as text
-	Native        bool                 // the manager passed the devices itself: what is expected of Spec, plan and words of the product does not apply
+	Native        string               // target whose manager passed the devices itself, so that what is expected of Spec, plan and words of the product does not apply; empty: none did
 	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
@@ -80,8 +83,8 @@ func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding 
 		What: what, Want: want, Got: got, Next: next[at],
 	}
 	switch {
-	case ev.Native:
-		f.Next = NextNative
+	case ev.Native != "":
+		f.Next = NextNative(ev.Native)
 	case ev.VM && at == Plan:
 		f.Next = nextMachine
 	}
@@ -89,7 +92,10 @@ func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding 
 }
 
 // NextNative says what to look at where a manager passed the devices itself.
-const NextNative = "The manager's own implementation did this: its gpu device and its words are in gpurig explain --target lxd-native, the plan in --target lxd."
+func NextNative(target string) string {
+	return fmt.Sprintf("The manager's own implementation did this: its gpu device and its words are in gpurig explain --target %s, the plan in --target %s.",
+		target, strings.TrimSuffix(target, "-native"))
+}
 
 const nextMachine = "Compare the plan of the virtual machine with the host: gpurig explain prints both."
 

@@ -24,7 +24,7 @@ func Judge(want scenarios.Expect, ev Evidence) []reports.Finding {
 	if !j.refusal() {
 		return j.found
 	}
-	if !ev.Native {
+	if ev.Native == "" {
 		j.said()
 		j.offered()
 		j.planned()

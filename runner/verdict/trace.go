@@ -134,7 +134,7 @@ func (ev *Evidence) mounted(p string) bool {
 // the way is not there.
 func (ev *Evidence) missing(p string, inSpec, inPlan bool) Station {
 	switch {
-	case ev.Native:
+	case ev.Native != "":
 		return Inside
 	case !inSpec && !inPlan:
 		return Spec
@@ -152,7 +152,7 @@ func (ev *Evidence) missing(p string, inSpec, inPlan bool) Station {
 // appears.
 func (ev *Evidence) unwanted(inSpec, inPlan bool) Station {
 	switch {
-	case ev.Native:
+	case ev.Native != "":
 		return Inside
 	case inSpec:
 		return Spec

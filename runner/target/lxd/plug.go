@@ -50,7 +50,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 	if slices.ContainsFunc(e.raw, func(l string) bool {
 		return strings.HasPrefix(l, "lxc.mount.entry = tmpfs ") && !slices.Contains(was.raw, l)
 	}) {
-		return &target.CannotError{Target: "lxd", Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
+		return &target.CannotError{Target: string(c.server.api.Server().Flavour), Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
 	}
 	staying := maps.Clone(was.devices)
 	maps.DeleteFunc(staying, func(name string, d lxdapi.Device) bool { return !maps.Equal(d, e.devices[name]) })

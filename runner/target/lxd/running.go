@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/lxc"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	"gpurig/runner/target/world"
@@ -43,6 +45,27 @@ func (o Options) socket(getenv func(string) string) (path string, asked bool) {
 		return found[0], false
 	}
 	return "", false
+}
+
+// askTime is how long a daemon may take to say what it is.
+const askTime = 2 * time.Second
+
+// Running is the version of liblxc that the daemon of this machine has, found as a target
+// finds it; ok is false where none runs, or we may not ask.
+func Running(ctx context.Context, f lxdapi.Flavour) (v lxc.Version, ok bool) {
+	socket, _ := Options{Flavour: f}.socket(os.Getenv)
+	if socket == "" {
+		return v, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	api, err := lxdapi.Dial(ctx, socket)
+	if err != nil {
+		return v, false
+	}
+	defer api.Close()
+	v, err = lxc.ParseVersion(api.Server().DriverVer)
+	return v, err == nil && api.Server().Flavour == f
 }
 
 // open returns the daemon that runs already, or one of our own. One that was only

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
@@ -121,6 +122,35 @@ func usedAndLeftAsItWas(t *testing.T, f lxdapi.Flavour) {
 	}
 	if after := state(t, socket, os.Getpid()); after != before {
 		t.Errorf("after it was used there is\n%s\nbefore there was\n%s", after, before)
+	}
+}
+
+// The daemon of the machine says which liblxc it has, to who writes for it; what a
+// target cannot do says whose target it is.
+func TestDaemonThatRunsSaysWhatItIs(t *testing.T) { each(t, saysWhatItIs) }
+
+func saysWhatItIs(t *testing.T, f lxdapi.Flavour) {
+	socket := standing(t, f, "v1")
+	t.Setenv(strings.ToUpper(string(f))+"_SOCKET", socket)
+	if v, ok := lxd.Running(t.Context(), f); !ok || v.Major < 5 {
+		t.Errorf("Running() = %v, %v; want the version of its liblxc", v, ok)
+	}
+	t.Setenv("LXD_SOCKET", socket)
+	t.Setenv("INCUS_SOCKET", socket)
+	other := lxdapi.LXD
+	if f == other {
+		other = lxdapi.Incus
+	}
+	if v, ok := lxd.Running(t.Context(), other); ok {
+		t.Errorf("Running(%s) = %v of a daemon that is %s", other, v, f)
+	}
+	c, h := begin(t, user(t, f, socket))
+	p := targettest.Plan(targettest.Version, false)
+	p.Mounts = append(p.Mounts, plan.Mount{Source: "tmpfs", Type: "tmpfs", Target: "/tmp/data", Options: []string{"nosuid", "nodev"}})
+	err := c.Plug(t.Context(), h, p)
+	cannot, ok := errors.AsType[*target.CannotError](err)
+	if !ok || cannot.Target != string(f) {
+		t.Errorf("Plug() of a tmpfs = %v; want a CannotError of target %s", err, f)
 	}
 }
 

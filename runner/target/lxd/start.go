@@ -48,7 +48,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	}
 	defer root.Close()
 	config, err := lxd.Emit(p, lxd.Options{
-		IDMap: c.config.IDMap, Container: c.name, HostRoot: prefix, LXCVersion: c.server.liblxc(),
+		IDMap: c.config.IDMap, Container: c.name, HostRoot: prefix, LXCVersion: c.server.liblxc(), Manager: c.server.api.Server().Flavour.Title(),
 		HookPath: c.server.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
 		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
 	})
