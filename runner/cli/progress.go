@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"gpurig/reports"
 )
@@ -44,9 +45,18 @@ func (p *progress) result(r reports.Result) {
 	if p.s.Terminal && (time.Since(p.shown) > redraw || p.done.All() == p.all) {
 		p.shown = time.Now()
 		p.clear()
-		fmt.Fprintf(p.s.Err, "%d of %d  %s", p.done.All(), p.all, printable(r.Key()))
+		fmt.Fprint(p.s.Err, p.fit(fmt.Sprintf("%d of %d  %s", p.done.All(), p.all, printable(r.Key()))))
 		p.drawn = true
 	}
+}
+
+// fit cuts a line that the terminal would break: only the last part of it could be
+// written over.
+func (p *progress) fit(line string) string {
+	if most := p.s.Columns - 1; most > 0 && utf8.RuneCountInString(line) > most {
+		return string([]rune(line)[:most-1]) + "…"
+	}
+	return line
 }
 
 // end leaves the terminal clean.

@@ -22,9 +22,13 @@ func Init() {
 // Stdio returns the process's own streams.
 func Stdio() Streams {
 	tty := isTerminal(os.Stderr)
-	_, plain := os.LookupEnv("NO_COLOR")
-	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: tty,
-		Colour: tty && !plain && os.Getenv("TERM") != "dumb"}
+	s := Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Terminal: tty,
+		// https://no-color.org: an empty variable says nothing
+		Colour: tty && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+	if size, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ); err == nil {
+		s.Columns = int(size.Col)
+	}
+	return s
 }
 
 func isTerminal(f *os.File) bool {
