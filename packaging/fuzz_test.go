@@ -37,6 +37,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"OCI configuration", "core/oci", "FuzzEmitRoundTrip"},
 	{"LXD configuration", "core/lxd", "FuzzEmitRoundTrip"},
 	{"plan of a virtual machine", "core/vfio", "FuzzParseStep"},
+	{"sysfs, of a plan for a virtual machine", "core/vfio", "FuzzTextsOfSysfs"},
 	{"vGPU types of a virtual function", "core/vfio", "FuzzParseCreatable"},
 	{"Proxmox VE configuration", "core/pve", "FuzzEmitRoundTrip"},
 }

@@ -33,6 +33,7 @@ const (
 	NoDriver    refuse.Reason = "no-driver"
 	OtherDriver refuse.Reason = "bound-to-vfio"
 	NoNode      refuse.Reason = "device-node-missing"
+	IGPUOnVM    refuse.Reason = "igpu-on-vm"
 	BMC         refuse.Reason = "bmc-graphics"    // for information
 	NodesOnly   refuse.Reason = "igpu-nodes-only" // for information
 )
@@ -64,6 +65,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: NoDriver, Meaning: "The GPU has no driver."},
 		{Reason: OtherDriver, Meaning: "The GPU is held ready for a virtual machine by vfio-pci."},
 		{Reason: NoNode, Meaning: "The GPU has no device node on the host."},
+		{Reason: IGPUOnVM, Meaning: "A virtual machine asks for an integrated GPU, which is no device of its own."},
 		{Reason: BMC, Meaning: "The card is the console of the server's management controller; for information."},
 		{Reason: NodesOnly, Meaning: "The integrated GPU is passed without the libraries and nodes that it needs; for information."},
 	}

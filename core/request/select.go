@@ -120,12 +120,13 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 	if isBMC(g) {
 		s.warn(BMC, option, s.nvidiaHint(), "%s is the console of the server's management controller; no NVIDIA node belongs to it", cdi.GPUName(*g))
 	}
-	if s.req.VM {
-		return true
-	}
 	var reason refuse.Reason
 	var why, hint string
 	switch {
+	case s.req.VM && s.integrated(g):
+		reason, why, hint = IGPUOnVM, "is an integrated GPU, which a virtual machine cannot have: it is a part of the system on chip", "Give it to a container."
+	case s.req.VM:
+		return true
 	case g.PCI != nil && g.PCI.Driver == "":
 		reason, why, hint = NoDriver, "has no driver: driver not loaded", "Load the GPU's driver, for NVIDIA with modprobe nvidia."
 	case g.PCI != nil && g.PCI.Driver == "vfio-pci":

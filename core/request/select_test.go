@@ -208,6 +208,8 @@ func TestSelectRefuses(t *testing.T) {
 		{name: "the address of the sound beside a GPU", host: "server", in: "pci=03:00.1", want: "pci not-found"},
 		{name: "an iGPU by PCI address", host: "orin", in: "pci=0000:01:00.0", want: "pci igpu-by-pci", hint: "id=nvidia.com/igpu=0"},
 		{name: "a Thor's iGPU by its PCI address", host: "thor", in: "pci=0000:01:00.0", want: "pci igpu-by-pci"},
+		{name: "an integrated GPU for a virtual machine", host: "orin", in: "", vm: true, want: "gputype igpu-on-vm", hint: "container"},
+		{name: "a Thor's for a virtual machine", host: "thor", in: "id=1", vm: true, want: "id igpu-on-vm"},
 		{name: "a wrong address beside an iGPU and a card", host: "igx", in: "pci=0000:02:00.0", want: "pci not-found", hint: "0005:09:00.0"},
 		{name: "ids of no GPU", host: "desktop", in: "vendorid=8086", want: "vendorid not-found", hint: "0000:03:00.0 (1002:744c)"},
 		{name: "a product of no GPU", host: "desktop", in: "productid=ffff", want: "productid not-found"},

@@ -63,6 +63,11 @@ func Carry(ctx context.Context, sys Sys, p Plan) error {
 	if err != nil {
 		return err
 	}
+	if over, err := p.over(sys); err != nil {
+		return err
+	} else if over {
+		return refuse.New(HostChanged, "", "the host was rebooted since the plan was made").WithHint("Make the plan again.")
+	}
 	done := 0
 	for i, x := range all {
 		if err = context.Cause(ctx); err != nil {
@@ -173,13 +178,26 @@ func (p Plan) viable(r host.Root) error {
 	return nil
 }
 
+// over reports whether the host was rebooted since the plan was made. Then nothing of
+// it is left, and what looks like it is somebody else's.
+func (p Plan) over(r host.Root) (bool, error) {
+	boot, err := bootOf(r)
+	return p.Boot != "" && boot != "" && boot != p.Boot, err
+}
+
 // Return gives back what Carry took, in whatever state it finds it: what is no longer
 // as Carry left it, or is already as it was before, is left alone, so that it can
-// be called again, and after a reboot. It goes on where something cannot be given
-// back, and reports all of that.
+// be called again; after a reboot, all is. It goes on where something cannot be
+// given back, and reports all of that.
+//
+// Drop the plan when it was returned. By a plan that is used again, a device that
+// another machine was given meanwhile would be taken from it.
 func Return(ctx context.Context, sys Sys, p Plan) error {
 	all, err := p.pairs()
 	if err != nil {
+		return err
+	}
+	if over, err := p.over(sys); err != nil || over {
 		return err
 	}
 	return takeBack(ctx, sys, all)

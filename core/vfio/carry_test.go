@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -164,6 +165,51 @@ func TestReturnAfterAReboot(t *testing.T) {
 			t.Errorf("%s: writes %q", s.name, r.writes)
 		}
 	}
+}
+
+// After a reboot a GPU may be another machine's: a plan of the boot before leaves it
+// alone.
+func TestAPlanEndsWithTheBoot(t *testing.T) {
+	const before, now = "11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-666666666666"
+	r := one.start(t)
+	r.boot = before
+	p := r.carry(one.asks...)
+	r = one.start(t)
+	r.boot = now
+	other := r.carry(one.asks...)
+	n := len(r.writes)
+	r.giveBack(p)
+	if len(r.writes) > n || r.function(geforce).Driver != "vfio-pci" {
+		t.Errorf("what another machine has was taken by %q", r.writes[n:])
+	}
+	if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.HostChanged) || len(r.writes) > n {
+		t.Errorf("Carry of the plan of another boot = %v", err)
+	}
+	r.giveBack(other)
+	r.boot = before // the control
+	if err := vfio.Carry(context.Background(), r, p); err != nil {
+		t.Error(err)
+	}
+}
+
+// Return goes on where a driver does not come back, says what to do, and ends the
+// work when it is called again.
+func TestReturnGoesOn(t *testing.T) {
+	r := one.start(t)
+	was := r.discover()
+	p := r.carry(one.asks...)
+	last := 2*len(p.Writes) - 1
+	r.fails = map[int]error{last - 1: fmt.Errorf("open: %w", syscall.ENOENT)}
+	err := vfio.Return(context.Background(), r, p)
+	all := refuse.As(err)
+	if len(all) != 1 || !errors.Is(err, syscall.ENOENT) || !strings.Contains(all[0].Hint, "Load the driver snd_hda_intel again") {
+		t.Fatalf("Return = %v; want the one write that failed, and what to do", err)
+	}
+	if d := r.function(geforce).Driver; d != "nvidia" {
+		t.Errorf("after the failure nothing more was given back: driver %q", d)
+	}
+	r.giveBack(p)
+	r.same(was, "After the second Return")
 }
 
 // The control of the tests above: a write that the host swallows is noticed, in both

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpurig/core/cdi"
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/refuse"
+	"gpurig/core/request"
 )
 
 // Whole functions: a GPU and what goes with it.
@@ -22,13 +24,11 @@ func (d *making) whole(c choice, all []choice) error {
 	}
 	g := c.gpus[0]
 	if g.PCI == nil {
-		return refuse.New(NoPCI, "", "%s is a device of the system on chip, which VFIO cannot give away alone", cdi.GPUName(*g)).
-			WithHint("Give it to a container.")
+		return refuse.New(request.IGPUOnVM, "", "%s is no PCI function", cdi.GPUName(*g)).WithHint("Give it to a container.")
 	}
 	f := *g.PCI
-	if f.IOMMUGroup < 0 {
-		return refuse.New(NoIOMMU, "", "%s is in no IOMMU group", f.BDF).
-			WithHint("Turn the IOMMU on: VT-d or AMD-Vi in the firmware, and intel_iommu=on on the kernel's command line where it is Intel's.")
+	if err := d.behindIOMMU(f); err != nil {
+		return err
 	}
 	group, err := members(d.r, f.IOMMUGroup)
 	if err != nil {
@@ -60,6 +60,21 @@ func (d *making) whole(c choice, all []choice) error {
 	}
 	d.remarks(c.ask.Name, *g)
 	return nil
+}
+
+// behindIOMMU refuses a function whose memory accesses nothing keeps inside the
+// machine: without an IOMMU, or in a group that VFIO made up for want of one
+// (enable_unsafe_noiommu_mode).
+func (d *making) behindIOMMU(f host.PCIFunction) error {
+	const hint = "Turn the IOMMU on: VT-d or AMD-Vi in the firmware, and intel_iommu=on on the kernel's command line where it is Intel's."
+	if f.IOMMUGroup < 0 {
+		return refuse.New(NoIOMMU, "", "%s is in no IOMMU group", f.BDF).WithHint(hint)
+	}
+	name, _, err := attribute(d.r, groups+strconv.Itoa(f.IOMMUGroup)+"/name")
+	if err == nil && name == "vfio-noiommu" {
+		err = refuse.New(NoIOMMU, "", "the group of %s is VFIO's own and has no IOMMU behind it", f.BDF).WithHint(hint)
+	}
+	return err
 }
 
 // company returns the functions of f's board that are in its group and go with it,

@@ -24,10 +24,12 @@ import (
 type rig struct {
 	t testing.TB
 	*live.Host
-	writes   []string      // as a shell has them
-	fails    map[int]error // by number of the write, from 0
-	swallows map[int]bool  // writes that are taken and have no effect
-	after    func(n int)   // called after each write
+	writes   []string          // as a shell has them
+	fails    map[int]error     // by number of the write, from 0
+	swallows map[int]bool      // writes that are taken and have no effect
+	after    func(n int)       // called after each write
+	boot     string            // boot_id; empty: there is none
+	texts    map[string]string // of files that say something else than the host's
 }
 
 func load(t testing.TB, profile string) host.Model {
@@ -92,6 +94,12 @@ func (r *rig) Readlink(p string) (string, error) {
 }
 
 func (r *rig) ReadFile(p string) ([]byte, error) {
+	if p == "/proc/sys/kernel/random/boot_id" && r.boot != "" {
+		return []byte(r.boot + "\n"), nil
+	}
+	if text, ok := r.texts[p]; ok {
+		return []byte(text), nil
+	}
 	r.Locker().Lock()
 	defer r.Locker().Unlock()
 	return r.Tree().ReadFile(p)

@@ -52,7 +52,12 @@ func Make(r host.Root, m host.Model, asks []Ask, opts Options) (Plan, error) {
 	if d.err != nil || len(d.refusals) > 0 {
 		return Plan{}, errors.Join(d.err, refuse.Join(d.refusals...))
 	}
-	return d.plan(), nil
+	p := d.plan()
+	var err error
+	if p.Boot, err = bootOf(r); err != nil {
+		return Plan{}, err
+	}
+	return p, nil
 }
 
 // A choice is which GPUs one device of the machine may be of.

@@ -6,7 +6,6 @@ import "gpurig/core/refuse"
 // given as well.
 const (
 	DuplicateName refuse.Reason = "duplicate-device-name"
-	NoPCI         refuse.Reason = "not-a-pci-device"
 	NoIOMMU       refuse.Reason = "no-iommu"
 	NotLoaded     refuse.Reason = "vfio-not-loaded"
 	Several       refuse.Reason = "matches-several"
@@ -54,7 +53,6 @@ const (
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
 		{Reason: DuplicateName, Meaning: "Two devices of one virtual machine have the same name."},
-		{Reason: NoPCI, Meaning: "The GPU is no PCI function, and VFIO gives a virtual machine PCI functions only."},
 		{Reason: NoIOMMU, Meaning: "The function is in no IOMMU group, so that nothing would keep its memory accesses inside the machine."},
 		{Reason: NotLoaded, Meaning: "The VFIO driver that the function needs is not loaded."},
 		{Reason: Several, Meaning: "The options of one device of a virtual machine match more than one GPU."},

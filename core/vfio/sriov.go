@@ -91,6 +91,9 @@ func (d *making) giveVF(c choice, all []choice, g host.GPU, f host.PCIFunction) 
 	key := c.ask.Name
 	if f.IOMMUGroup >= 0 {
 		key = fmt.Sprint("group ", f.IOMMUGroup)
+		if err := d.behindIOMMU(f); err != nil {
+			return err
+		}
 		group, err := members(d.r, f.IOMMUGroup)
 		if err != nil {
 			return err

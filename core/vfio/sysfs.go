@@ -96,6 +96,16 @@ func list(r host.Root, p string) ([]string, error) {
 	return names, nil
 }
 
+// bootOf returns the name of the host's present boot, empty where it has none.
+func bootOf(r host.Root) (string, error) {
+	const p = "/proc/sys/kernel/random/boot_id"
+	id, _, err := attribute(r, p)
+	if err == nil && id != "" && !isUUID(id) {
+		err = badText(p, id)
+	}
+	return id, err
+}
+
 // driverOf returns the driver of a function, empty for none; there says whether
 // there is such a function.
 func driverOf(r host.Root, b pci.BDF) (name string, there bool, err error) {

@@ -35,6 +35,7 @@ type Plan struct {
 	Writes  []Write  `json:"writes,omitempty"` // before the machine starts, in order
 	Undo    []Write  `json:"undo,omitempty"`   // after it has ended, in order; what is as it was is left alone
 	Notes   []Note   `json:"notes,omitempty"`
+	Boot    string   `json:"boot,omitempty"` // of the host, as /proc/sys/kernel/random/boot_id names it; empty: not known
 }
 
 // A Device is one thing that the monitor gives to the machine.
