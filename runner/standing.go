@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -147,6 +148,9 @@ func (s *session) lookAtHost(ctx context.Context) (*observe.Host, error) {
 		}
 	}
 	seen, err := look()
+	if cannot, ok := errors.AsType[*target.CannotError](err); ok {
+		return nil, &skipError{cannot.Why}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look at the host: %w: %w", target.ErrBroken, err)
 	}

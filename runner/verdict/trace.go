@@ -134,7 +134,7 @@ func (ev *Evidence) mounted(p string) bool {
 // the way is not there.
 func (ev *Evidence) missing(p string, inSpec, inPlan bool) Station {
 	switch {
-	case ev.Native != "":
+	case ev.Native != "", ev.VM: // there is no Spec, and no node in a plan
 		return Inside
 	case !inSpec && !inPlan:
 		return Spec
