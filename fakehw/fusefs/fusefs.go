@@ -65,12 +65,17 @@ type Options struct {
 	// Sub is the directory of the tree to offer, "/dev"; empty: its root.
 	Sub string
 	// Lock is held while the tree is read. Setting it also says that the tree
-	// changes while it is mounted: the kernel is told to keep nothing.
+	// changes while it is mounted: the kernel is told to keep nothing, but for Watch.
 	Lock sync.Locker
+	// Watch has changed called after each change of the tree, before the write that
+	// made it returns and without Lock. The kernel then keeps what it saw until it
+	// is told otherwise.
+	Watch func(changed func([]tree.Change))
 	// Write has what a program wrote to a file below /sys of the tree, by its path
-	// there; all else stays as it is. It is called without Lock. Whoever mounted
-	// the tree may then do what root may on a machine, whoever they are here; by
-	// fusermount3, they alone see the mount. Nil: the mount is read-only.
+	// there, and must not keep data; all else stays as it is. It is called without
+	// Lock. Whoever mounted the tree may then do what root may on a machine, whoever
+	// they are here; by fusermount3, they alone see the mount. Nil: the mount is
+	// read-only.
 	Write func(path string, data []byte) syscall.Errno
 	// OneOwner gives everything of the tree to root, for a mount of a user
 	// namespace that knows nobody else (see Union).
@@ -191,10 +196,12 @@ func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	keep := 365 * 24 * time.Hour
+	keep := stable
 	if _, static := opts.Lock.(noLock); !static {
-		keep = 0
 		shared.live = true
+		if opts.Watch == nil {
+			keep = 0
+		}
 	}
 	o := &fusenode.Options{
 		EntryTimeout: &keep, AttrTimeout: &keep, NegativeTimeout: &keep,
@@ -205,7 +212,8 @@ func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 			Logger:               slog.NewLogLogger(opts.Log.Handler(), slog.LevelDebug),
 		},
 	}
-	raw := fusenode.NewNodeFS(&node{v: shared, path: path.Clean(opts.Sub), born: time.Now()}, o)
+	top := &node{v: shared, path: path.Clean(opts.Sub), born: time.Now()}
+	raw := fusenode.NewNodeFS(top, o)
 	server, err := fuse.NewServer(raw, fmt.Sprintf("/dev/fd/%d", conn), &o.MountOptions)
 	if err != nil {
 		return nil, err // the server has closed conn
@@ -213,6 +221,15 @@ func Serve(ctx context.Context, t *tree.Tree, conn int, opts Options) (*Mounted,
 	l, err := newLoop(server, raw, &o.MountOptions, conn)
 	if err != nil {
 		return nil, err // conn goes with the server
+	}
+	if opts.Watch != nil {
+		opts.Watch(func(changes []tree.Change) {
+			for _, c := range changes {
+				if rel, ok := below(c.Path, top.path); ok && rel != "" {
+					forget(top.EmbeddedInode(), rel, c.Kind)
+				}
+			}
+		})
 	}
 	m := &Mounted{server: server, served: make(chan struct{})}
 	go func() {

@@ -5,10 +5,10 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"unsafe"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
-	"golang.org/x/sys/unix"
 )
 
 // A loop answers the requests of a connection in the place of the library's own
@@ -87,11 +87,13 @@ func (l *loop) read() {
 			l.readers.Add(-1)
 			return
 		}
-		n, err := unix.Read(l.conn, b.in)
+		// Of package syscall, as is what package os does, so that the race detector
+		// knows what the kernel puts in order.
+		n, err := syscall.Read(l.conn, b.in)
 		others := l.readers.Add(-1)
 		switch err {
 		case nil:
-		case unix.EINTR, unix.EAGAIN, unix.ENOENT: // the last: who asked has gone
+		case syscall.EINTR, syscall.EAGAIN, syscall.ENOENT: // the last: who asked has gone
 			continue
 		default:
 			return // ENODEV: unmounted
@@ -104,7 +106,7 @@ func (l *loop) read() {
 			go l.read()
 		}
 		if k := l.answer(b, n); k > 0 {
-			_, _ = unix.Write(l.conn, b.out[:k]) // ENOENT: who asked has gone
+			_, _ = syscall.Write(l.conn, b.out[:k]) // ENOENT: who asked has gone
 		}
 	}
 }

@@ -58,6 +58,7 @@ var (
 	_ fusenode.NodeReadlinker = (*node)(nil)
 	_ fusenode.NodeOpener     = (*node)(nil)
 	_ fusenode.NodeReader     = (*node)(nil)
+	_ fusenode.NodeFlusher    = (*node)(nil)
 )
 
 // entry returns the tree's entry; the lock must be held.
@@ -151,6 +152,9 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 	}
 	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }
+
+// Flush is part of fusenode.NodeFlusher: the kernel need not ask again.
+func (n *node) Flush(context.Context, fusenode.FileHandle) syscall.Errno { return syscall.ENOSYS }
 
 // Read is part of fusenode.NodeReader.
 func (n *node) Read(_ context.Context, _ fusenode.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {

@@ -28,7 +28,8 @@ type Union struct {
 	// Lock is held while the tree is read.
 	Lock sync.Locker
 	// Write has what a program wrote to a file of the tree, by its path there.
-	// It is called without Lock. Nil: the tree is not written to.
+	// It is called without Lock and must not keep data. Nil: the tree is not
+	// written to.
 	Write func(path string, data []byte) syscall.Errno
 	// OneOwner gives everything of the tree to root, for a mount of a user
 	// namespace that knows nobody else: the kernel lets no one, not even root,
@@ -154,21 +155,28 @@ func below(p, dir string) (rel string, ok bool) {
 	return strings.CutPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// forget tells the kernel of one change, if it knows the place at all. An error
-// says that it does not.
+// forget tells the kernel of one change of a branch.
 func (t *top) forget(branch, rel string, kind tree.ChangeKind) {
 	at := t.GetChild(branch)
-	if kind == tree.Altered {
-		if n := descend(at, rel); n != nil {
-			if m, ok := n.Operations().(*member); ok && m.e != nil {
-				t.u.pass.renew(m)
-			}
-			_ = n.NotifyContent(-1, 0) // attributes: contents are never kept
+	switch n := descend(at, rel); {
+	case kind == tree.Altered && n != nil:
+		if m, ok := n.Operations().(*member); ok && m.e != nil {
+			t.u.pass.renew(m)
 		}
+	case kind != tree.Altered && rel == "":
+		_ = t.NotifyEntry(branch)
 		return
 	}
-	if rel == "" {
-		_ = t.NotifyEntry(branch)
+	forget(at, rel, kind)
+}
+
+// forget tells the kernel of one change below at, if it knows the place at all. An
+// error says that it does not.
+func forget(at *fusenode.Inode, rel string, kind tree.ChangeKind) {
+	if kind == tree.Altered {
+		if n := descend(at, rel); n != nil {
+			_ = n.NotifyContent(-1, 0) // attributes: contents are never kept
+		}
 		return
 	}
 	if dir := descend(at, strings.TrimSuffix(path.Dir("/"+rel), "/")); dir != nil {

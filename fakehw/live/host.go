@@ -102,6 +102,9 @@ func (h *Host) Watch(f func(Event)) {
 	h.watches = append(h.watches, f)
 }
 
+// WatchTree is Watch for who only offers the tree.
+func (h *Host) WatchTree(f func([]tree.Change)) { h.Watch(func(e Event) { f(e.Changes) }) }
+
 // Change makes the model what f makes of it, and the tree what follows. Faults are
 // not in the model that f gets: they lie over what it makes. An error of f, or a model that no tree can be made of, changes nothing.
 func (h *Host) Change(f func(host.Model) (host.Model, error)) error {

@@ -54,7 +54,7 @@ func (p *process) tree(ctx context.Context, h *live.Host, dir string, o Options)
 		m, err := p.w.receive()
 		return Entered{}, m.Failed, err
 	}
-	if _, err := fusefs.Serve(ctx, h.Tree(), fds[0], fusefs.Options{Lock: h.Locker(), Write: h.Write, OneOwner: p.user}); err != nil {
+	if _, err := fusefs.Serve(ctx, h.Tree(), fds[0], fusefs.Options{Lock: h.Locker(), Write: h.Write, Watch: h.WatchTree, OneOwner: p.user}); err != nil {
 		return Entered{}, nil, err
 	}
 	s := &setup{Tree: dir, Command: o.Command, Env: o.Env}

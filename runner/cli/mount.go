@@ -85,7 +85,7 @@ func mountHost(ctx context.Context, s Streams, h fakeHost, dir string, command [
 // offer mounts l on dir until ctx ends or somebody takes the mount away.
 func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string) error {
 	defer serveMachine(s, h.name, l)() // whoever sees the files can break the machine
-	m, err := fusefs.Mount(ctx, l.Tree(), dir, fusefs.Options{Lock: l.Locker(), Write: l.Write, OneOwner: !knowsOthers()})
+	m, err := fusefs.Mount(ctx, l.Tree(), dir, fusefs.Options{Lock: l.Locker(), Write: l.Write, Watch: l.WatchTree, OneOwner: !knowsOthers()})
 	switch {
 	case ctx.Err() != nil && err != nil:
 		return broken(err)
