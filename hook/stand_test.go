@@ -39,7 +39,7 @@ func newStandIn(t testing.TB, base string, lines ...string) *stand {
 	t.Helper()
 	s := &stand{t: t, root: filepath.Join(base, "root"), host: filepath.Join(base, "host"), file: filepath.Join(base, "c1.json"),
 		spec: hookspec.File{Version: hookspec.Version, Container: "c1", Owner: hookspec.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}}}
-	s.plant(s.host, "file canary precious", "dir d", "file d/inner deep", "file d/libcuda.so.1 host", "dir etc/ld.so.conf.d",
+	s.plant(s.host, "file canary precious", "file empty ", "dir d", "file d/inner deep", "file d/libcuda.so.1 host", "dir etc/ld.so.conf.d",
 		"file etc/ld.so.conf host", "link l libcuda.so.1")
 	s.plant(s.root, lines...)
 	if _, err := os.Lstat(filepath.Join(s.root, "etc")); err != nil {
