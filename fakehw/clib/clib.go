@@ -128,10 +128,21 @@ func (o object) in(ctx context.Context, dir, key, cc string, files []file) (stri
 	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() {
 		return lib, nil
 	}
+	if say, ok := ctx.Value(noticeKey{}).(func()); ok {
+		say()
+	}
 	if err := o.compile(ctx, cc, files, lib); err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err}
 	}
 	return lib, nil
+}
+
+type noticeKey struct{}
+
+// Notice returns a context with which Build calls say before it compiles anything,
+// which takes seconds; once, however much is compiled with that context.
+func Notice(ctx context.Context, say func()) context.Context {
+	return context.WithValue(ctx, noticeKey{}, sync.OnceFunc(say))
 }
 
 // noPlace reports whether a folder cannot be written to or is full.

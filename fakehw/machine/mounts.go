@@ -113,11 +113,21 @@ func cover(mnt int, dir string, back []point) error {
 		if unix.Lstat(p.path, &st) != nil {
 			continue
 		}
-		if err := attach(p.mnt, p.path); err != nil {
+		err := attach(p.mnt, p.path)
+		if errors.Is(err, unix.ENOENT) && removed(p.mnt) {
+			continue // gone since it was copied: the kernel mounts nothing that was removed
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// removed reports whether what a mount shows was removed from its directory.
+func removed(mnt int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(mnt, &st) == nil && st.Nlink == 0
 }
 
 // below returns the mount points below dir that are below no other such one,

@@ -39,7 +39,8 @@ type Options struct {
 	Cache string
 	// NVML is how the library differs from the host.
 	NVML nvmlfake.Options
-	// Warn gets one line when there is no C compiler; nil discards it.
+	// Warn gets one line before anything is compiled, and one when there is no C
+	// compiler; nil discards them.
 	Warn io.Writer
 }
 
@@ -66,6 +67,7 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 	if m.Userspace == nil {
 		return nil
 	}
+	ctx = clib.Notice(ctx, func() { fmt.Fprintln(opts.Warn, "compiling NVML, CUDA and nvidia-smi for this machine, once") })
 	files, err := replacements(ctx, h, opts)
 	switch {
 	case errors.Is(err, clib.ErrNoCompiler):

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -215,8 +216,8 @@ func newHostBuild(s Streams) *cobra.Command {
 		Short: "Write the files of a fake host into a new folder",
 		Long: `Build writes /sys, /proc, /dev, the driver's files and all else that a fake host
 has into the folder DIR, which must not exist or be empty. Device nodes and
-owners need root; without it they are left out, and each is named on standard
-error.`,
+owners need root; without it they are left out, and standard error says how many
+and why.`,
 		Example: "  gpurig host build dgx-a100 ./dgx",
 		Args:    takes(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -249,13 +250,47 @@ func buildHost(ctx context.Context, s Streams, h specgen.Request, dir string) er
 		return broken(err)
 	}
 	missing, err := disk.Write(ctx, t, dir, disk.Options{Mknod: os.Geteuid() == 0})
-	for _, x := range missing {
-		fmt.Fprintf(s.Err, "left out: %s\n", printable(x.String()))
+	for _, line := range leftOut(missing) {
+		fmt.Fprintf(s.Err, "left out: %s\n", printable(line))
 	}
 	if err != nil {
 		return broken(errors.Join(fmt.Errorf("%s: %w", dir, err), unmake(dir, was)))
 	}
 	return nil
+}
+
+// leftOut says what of a tree could not be made: a line for each reason, with how
+// many and the first of them, since without root it is every node and owner there is.
+func leftOut(missing []disk.Missing) []string {
+	type reason struct {
+		of, why string
+		n       int
+		first   disk.Missing
+	}
+	var found []*reason
+	for _, m := range missing {
+		of, why := "device nodes", m.Err.Error()
+		if strings.HasPrefix(m.What, "owner ") {
+			of = "owners"
+		}
+		if errors.Is(m.Err, disk.ErrNotAsked) || errors.Is(m.Err, os.ErrPermission) {
+			why = "that takes root"
+		}
+		i := slices.IndexFunc(found, func(r *reason) bool { return r.of == of && r.why == why })
+		if i < 0 {
+			i, found = len(found), append(found, &reason{of: of, why: why, first: m})
+		}
+		found[i].n++
+	}
+	var out []string
+	for _, r := range found {
+		if r.n == 1 {
+			out = append(out, fmt.Sprintf("%s: %s: %s", r.first.Path, r.first.What, r.why))
+			continue
+		}
+		out = append(out, fmt.Sprintf("%d %s, such as %s (%s): %s", r.n, r.of, r.first.Path, r.first.What, r.why))
+	}
+	return out
 }
 
 // unmake takes back what was written into a folder that was empty, or was not there.

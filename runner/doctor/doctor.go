@@ -91,6 +91,9 @@ func machine(ctx context.Context) Check {
 	if os.Geteuid() != 0 {
 		c.Detail += ", whose nodes are seen and cannot be opened"
 	}
+	if _, err := os.Stat("/proc/modules"); err != nil {
+		c.Detail += "; no host has /proc/modules here, as this kernel has none"
+	}
 	err := enter(ctx)
 	var e *fakemachine.Error
 	if errors.As(err, &e) {
