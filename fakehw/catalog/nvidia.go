@@ -24,7 +24,7 @@ var datacentre = []Product{
 		ComputeCap: "8.0", VBIOS: "92.00.A0.00.05", DMABits: 47, BARs: early(128 * gib), Driver: "nvidia", Render: true, // VBIOS unverified
 		MIG: a100x80, Slices: 8, Persistent: true},
 	{Key: "a30", Name: "NVIDIA A30", ID: nv(0x20b7, 0x1532), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 24576,
-		ComputeCap: "8.0", VBIOS: "92.00.66.00.03", DMABits: 47, BARs: early(32 * gib), Driver: "nvidia", Render: true, // window, VBIOS unverified
+		ComputeCap: "8.0", VBIOS: "92.00.66.00.03", DMABits: 47, BARs: early(32 * gib), Driver: "nvidia", Render: true, // VBIOS unverified; window by its MIG devices: 8191MiB at 1g.6gb of four
 		MIG: a30, Slices: 4, Persistent: true},
 	{Key: "a30x", Name: "NVIDIA A30X", ID: nv(0x20b9, 0x15ba), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 24576, // subsystem unverified
 		ComputeCap: "8.0", VBIOS: "92.00.AC.00.01", DMABits: 47, BARs: early(32 * gib), Driver: "nvidia", Render: true, // VBIOS unverified
