@@ -15,6 +15,7 @@ import (
 	"gpurig/reports"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
+	"gpurig/runner/target/vfio"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
 )
@@ -183,6 +184,9 @@ func (s *session) create(ctx context.Context) error {
 	configs, machines := map[string]target.Config{}, map[string]target.Container{}
 	if target.Family(s.target) != "lxd" && slices.ContainsFunc(s.names(), func(n string) bool { return s.v.Containers[n].Nesting }) {
 		s.notes = append(s.notes, fmt.Sprintf("nesting: not applicable: on %s it is a container like any other", s.target.Name()))
+	}
+	if s.target.Name() == vfio.Name && slices.ContainsFunc(s.names(), func(n string) bool { return !s.v.Containers[n].VM }) {
+		s.notes = append(s.notes, "containers beside virtual machines are simulated on target "+vfio.Name)
 	}
 	for _, name := range s.names() {
 		c := s.v.Containers[name]

@@ -15,12 +15,14 @@ import (
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/machine/machinetest"
+	"gpurig/fakehw/mntns"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/vfio"
 )
 
 func TestMain(m *testing.M) {
+	mntns.Init()
 	fakemachine.Init()
 	vfio.Init()
 	os.Exit(m.Run())
