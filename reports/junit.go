@@ -29,8 +29,11 @@ type (
 		Skipped  int         `xml:"skipped,attr"`
 		Time     string      `xml:"time,attr"`
 		Stamp    string      `xml:"timestamp,attr"`
-		Facts    []junitFact `xml:"properties>property,omitempty"`
+		Facts    *junitFacts `xml:"properties,omitempty"`
 		Cases    []junitCase `xml:"testcase"`
+	}
+	junitFacts struct {
+		Property []junitFact `xml:"property"`
 	}
 	junitFact struct {
 		Name  string `xml:"name,attr"`
@@ -77,7 +80,10 @@ func JUnit(r Report) ([]byte, error) {
 		s := &all.Suites[i]
 		for _, p := range Across(r.Results) {
 			if s.Name == "gpurig "+p.A || s.Name == "gpurig "+p.B {
-				s.Facts = append(s.Facts, junitFact{"across", clean(p.String())})
+				if s.Facts == nil {
+					s.Facts = &junitFacts{}
+				}
+				s.Facts.Property = append(s.Facts.Property, junitFact{"across", clean(p.String())})
 			}
 		}
 		var ms float64

@@ -113,6 +113,9 @@ func recordRoot(dir string, ask bool, opts capture.Options) (hosts.File, error) 
 	if note != "" {
 		rec.Notes = append(rec.Notes, note)
 	}
+	if !knowsOthers() {
+		rec.Notes = append(rec.Notes, "owners and groups are not known: this user namespace has one user alone, so all are 0 or 65534")
+	}
 	return rec, nil
 }
 
