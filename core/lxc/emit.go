@@ -32,7 +32,7 @@ func (e *emitter) options(p plan.Plan) {
 		o.ApplyIn = "start-host"
 	}
 	if o.ApplyIn != "start-host" && o.ApplyIn != "mount" {
-		e.Refuse(ReasonOption, "hook", "%s: want start-host or mount", cut(o.ApplyIn))
+		e.Refuse(ReasonOption, "apply-in", "%s: want start-host or mount", cut(o.ApplyIn))
 	}
 	o.Container = cmp.Or(o.Container, "container")
 	own := slices.ContainsFunc(p.Nodes, func(n plan.Node) bool { return n.Own })
