@@ -1,10 +1,12 @@
 package cudalib_test
 
 import (
+	"bufio"
 	"fmt"
 	"strings"
 	"testing"
 
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/nvmllib"
 )
 
@@ -166,6 +168,55 @@ func TestMIGDevicesNeedTheirCapabilityNodes(t *testing.T) {
 				t.Errorf("devices:\n%swant %q\n%s", got, tc.want, x.log(t))
 			}
 		})
+	}
+}
+
+// A GPU that fell off the bus is none of a new program's devices; one that has it
+// hears so of every call about it, also when it is back, and others go on.
+func TestAGPUFallsOffTheBus(t *testing.T) {
+	m := model(t, "t4-server")
+	state := func(lost ...int) []byte { return nvmllib.StateWith(m, nvmlfake.Options{OffBus: lost}) }
+	x := onHost(t, "t4-server")
+	for _, tc := range []struct {
+		lost []int
+		want string
+	}{{[]int{0}, "CUDA 12020, 1 devices\n"}, {[]int{0, 1}, "cuInit: 100 CUDA_ERROR_NO_DEVICE\n"}} {
+		x.write(t, "nvml.state", state(tc.lost...))
+		if got := x.run(t, nil, "devices"); !strings.HasPrefix(got, tc.want) || strings.Contains(got, "0000:3b:00.0") {
+			t.Errorf("without %v: devices:\n%swant %q", tc.lost, got, tc.want)
+		}
+	}
+	x.write(t, "nvml.state", state())
+	cmd := x.command(t, []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID"}, "lost")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(out)
+	for _, step := range []struct {
+		lost []int
+		want string
+	}{
+		{nil, "0: 0 0 0, new 0 0; 1: 0 0 0, new 0 0\n"},
+		{[]int{0}, "0: 999 999 999, new 999 999; 1: 0 0 0, new 0 0\n"},
+		{nil, "0: 999 999 999, new 0 0; 1: 0 0 0, new 0 0\n"}, // what it had is lost
+	} {
+		x.write(t, "nvml.state", state(step.lost...))
+		fmt.Fprintln(in)
+		if got, err := lines.ReadString('\n'); got != step.want {
+			t.Errorf("without %v: %q, %v; want %q", step.lost, got, err, step.want)
+		}
+	}
+	in.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 

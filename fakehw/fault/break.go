@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -28,9 +29,10 @@ type Broken struct {
 	healthy host.Model
 	edits   []func(*tree.Tree) error // what the model does not tell, done to the files
 	// What NVML answers otherwise than such a host's: codes by call, GPUs whose
-	// persistence mode stays on.
+	// persistence mode stays on; GPUs that CUDA has lost.
 	codes      map[string]nvml.Return
 	persistent []int
+	offBus     []int
 }
 
 // Break returns the host m under faults; m is not changed. The error is an
@@ -81,6 +83,7 @@ func (b Broken) NVML(opts nvmlfake.Options) nvmlfake.Options {
 		maps.Copy(fail, opts.Fail)
 		opts.Fail = fail
 	}
+	opts.OffBus = slices.Concat(opts.OffBus, b.offBus)
 	if len(b.persistent) > 0 {
 		set := map[int]bool{}
 		for _, i := range b.persistent {

@@ -184,6 +184,7 @@ func breakBus(b *Broken, f Fault) error {
 	}
 	if g.Index >= 0 {
 		b.fail("*:"+itoa(g.Index), codes["GPU_IS_LOST"])
+		b.offBus = append(b.offBus, g.Index)
 	}
 	dir := "/sys/bus/pci/devices/" + g.PCI.BDF.String() + "/"
 	b.edit(f, func(t *tree.Tree) error {

@@ -44,6 +44,9 @@ type Options struct {
 	// PendingMIG lists GPUs, by NVML index, whose MIG mode changes with the next
 	// reset.
 	PendingMIG []int `json:"pendingMIG,omitempty"`
+	// OffBus lists GPUs, by NVML index, that fell off the bus, for CUDA beside this
+	// library; what this one says of them is in Fail.
+	OffBus []int `json:"offBus,omitempty"`
 	// Persistence has the persistence modes that were set, by NVML index. Other
 	// GPUs have theirs from the daemon of the model.
 	Persistence map[int]bool `json:"persistence,omitempty"`

@@ -38,6 +38,9 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 	for _, call := range slices.Sorted(maps.Keys(opts.Fail)) {
 		w.line("fail %s %d", call, opts.Fail[call])
 	}
+	for _, i := range opts.OffBus {
+		w.line("offbus %d", i)
+	}
 	if r == nvml.SUCCESS {
 		w.host(lib)
 		for i, g := range m.NVIDIAGPUs() {

@@ -74,6 +74,8 @@ static CUresult create(const char *call, CUcontext *out, unsigned flags, CUdevic
 		return leave(CUDA_ERROR_INVALID_VALUE);
 	if (!d)
 		return leave(CUDA_ERROR_INVALID_DEVICE);
+	if ((code = on_bus(d)))
+		return leave(code);
 	struct ctx *c = depth < MAX_STACK ? new_context(d, flags) : 0;
 	if (!c)
 		return leave(CUDA_ERROR_OUT_OF_MEMORY);
@@ -211,6 +213,8 @@ API CUresult cuCtxSynchronize_v2(CUcontext c)
 	if (code)
 		return code;
 	struct ctx *x = given(c);
+	if (x && !x->sticky)
+		x->sticky = on_bus(x->dev);
 	return leave(x ? x->sticky : CUDA_ERROR_INVALID_CONTEXT);
 }
 
@@ -246,6 +250,8 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *out, CUdevice dev)
 	struct device *d = device_of(dev);
 	if (!d || !out)
 		return leave(d ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_DEVICE);
+	if ((code = on_bus(d)))
+		return leave(code);
 	if (!d->primary || !d->primary->alive) {
 		d->primary = new_context(d, d->primary_flags);
 		if (!d->primary)

@@ -3,8 +3,10 @@
  *
  * Seen of the real library: without a permitted /dev/nvidia-uvm cuInit is 999
  * (NVIDIA/k8s-device-plugin issue 222: open gives EPERM, then "unknown error"); an
- * Orin without render nodes is 801 (wendylabsinc/WendyOS issue 1699). Not verified:
- * 100 without nvidiactl, 801 without the other nodes of an Orin.
+ * Orin without render nodes is 801 (wendylabsinc/WendyOS issue 1699). A GPU that fell
+ * off the bus is none of the devices: where it was the only one, 100 (AlexeyAB/darknet
+ * issue 86, of Windows); a program that has it gets 999 (wilicc/gpu-burn issue 1).
+ * Not verified: 100 without nvidiactl, 801 without the other nodes of an Orin.
  */
 #define _GNU_SOURCE
 #include "host.h"
@@ -198,7 +200,7 @@ CUresult find_devices(void)
 			if (shared < 0)
 				shared = check_shared_nodes(h);
 			why = shared;
-			if (!why)
+			if (!why && !host_off_bus(h, i))
 				n = add_gpu(found, n, gpu_of, g);
 		}
 		code = why ? why : code;

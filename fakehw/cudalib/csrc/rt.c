@@ -60,6 +60,19 @@ static CUresult asked_for(const char *call)
 	return CUDA_SUCCESS;
 }
 
+/* on_bus says whether a device's GPU is there still. */
+CUresult on_bus(const struct device *d)
+{
+	int line;
+	struct host *h = host_now(&line);
+	for (int i = 0; h && i < h->ngpus; i++) {
+		const struct gpu *g = &h->gpus[i];
+		if (g->has_pci && d->has_pci && g->domain == d->domain && g->bus == d->bus && g->device == d->slot)
+			return host_off_bus(h, i) ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS;
+	}
+	return CUDA_SUCCESS;
+}
+
 CUresult leave(CUresult code)
 {
 	pthread_mutex_unlock(&lock);
@@ -85,9 +98,9 @@ CUresult enter_ctx(const char *call, struct ctx **c)
 		return leave(CUDA_ERROR_INVALID_CONTEXT);
 	if (!(*c)->alive)
 		return leave(CUDA_ERROR_CONTEXT_IS_DESTROYED);
-	if ((*c)->sticky)
-		return leave((*c)->sticky);
-	return CUDA_SUCCESS;
+	if (!(*c)->sticky)
+		(*c)->sticky = on_bus((*c)->dev);
+	return (*c)->sticky ? leave((*c)->sticky) : CUDA_SUCCESS;
 }
 
 API CUresult cuInit(unsigned flags)

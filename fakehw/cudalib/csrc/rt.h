@@ -102,6 +102,7 @@ CUresult enter(const char *call);             /* library initialised */
 CUresult enter_ctx(const char *call, struct ctx **c); /* and a context is current */
 void enter_any(void);                         /* in any state */
 CUresult leave(CUresult code);
+CUresult on_bus(const struct device *d); /* 999: its GPU fell off the bus */
 struct device *device_of(CUdevice d); /* 0: no such */
 void say(int always, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void object_add(void *object, enum kind kind, struct ctx *c);

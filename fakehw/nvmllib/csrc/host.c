@@ -8,6 +8,7 @@
  *   driver TEXT  nvml TEXT  cuda N     versions
  *   nolibcuda                          the driver has no libcuda
  *   fail CALL[:INDEX] CODE             CALL without "nvml", *: any; INDEX of a GPU
+ *   offbus INDEX                       CUDA's answer where a GPU fell off the bus
  *   gpu INDEX                          from 0, in order; then, of this GPU:
  *     uuid name serial vbios TEXT      what is absent is not supported
  *     minor brand arch persistence fabric maxmig N
@@ -39,7 +40,7 @@
 #define GPURIG_NVML_STATE "/run/gpurig/nvml.state"
 #endif
 
-enum { MAX_STATE = 16 << 20, MAX_GPUS = 256, MAX_FAULTS = 4096 };
+enum { MAX_STATE = 16 << 20, MAX_FAULTS = 4096 };
 
 /* Where lines go while the file is read. */
 struct reader {
@@ -143,6 +144,15 @@ static int new_fault(struct reader *r, char *line)
 	return text(call, f->call, sizeof f->call) && small(&line, &f->code);
 }
 
+static int off_bus(struct host *h, char *line)
+{
+	unsigned n;
+	if (!small(&line, &n) || n >= MAX_GPUS)
+		return 0;
+	h->off_bus[n / 8] |= 1 << n % 8;
+	return 1;
+}
+
 static int of_host(struct reader *r, const char *key, char *line)
 {
 	struct host *h = r->host;
@@ -158,6 +168,8 @@ static int of_host(struct reader *r, const char *key, char *line)
 		return h->no_libcuda = 1;
 	if (!strcmp(key, "fail"))
 		return new_fault(r, line);
+	if (!strcmp(key, "offbus"))
+		return off_bus(h, line);
 	return !strcmp(key, "gpu") && new_gpu(r, line);
 }
 

@@ -8,7 +8,7 @@
 #ifndef GPURIG_HOST_H
 #define GPURIG_HOST_H
 
-enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_READINGS = 96 };
+enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_GPUS = 256, MAX_READINGS = 96 };
 
 /* What nvml calls a placement. */
 struct place {
@@ -100,6 +100,7 @@ struct host {
 	unsigned cuda;
 	struct gpu *gpus; /* by index */
 	int ngpus;
+	unsigned char off_bus[MAX_GPUS / 8]; /* a bit each */
 	struct fault *faults;
 	int nfaults;
 };
@@ -114,6 +115,8 @@ void host_free(struct host *h);
  * content cannot be used. 0: there was never a file, or never a good one; *bad
  * is then the line at fault, -1 without a file. */
 struct host *host_now(int *bad);
+
+static inline int host_off_bus(const struct host *h, int gpu) { return h->off_bus[gpu / 8] >> gpu % 8 & 1; }
 
 /* host_forget makes the next host_now begin anew. */
 void host_forget(void);
