@@ -99,14 +99,19 @@ func TestF34EndedAtEachChange(t *testing.T) {
 	})
 }
 
-// F7: an error of the disk is reported, and nothing half-done stays.
+// F7: an error of the disk is reported, and nothing half-done stays, whether it is
+// had once or from some call on for ever.
 func TestF7DiskErrorsAtEachChange(t *testing.T) {
-	sweepFaults(t, "error=EIO", func(f *faulty, what string, code int, said string) {
+	judge := func(f *faulty, what string, code int, said string) {
 		// The Go runtime writes too, to wake its own threads, and gives up there.
 		if code != 0 && !strings.Contains(said, "input/output error") && !strings.Contains(said, "netpollBreak") {
 			f.t.Fatalf("%s: exit %d without a reason: %q", what, code, said)
 		}
-	})
+	}
+	sweepFaults(t, "error=EIO", judge)
+	if thorough() {
+		sweep{kind: "error=EIO", when: fromThere, every: 3}.over(t, []string{"fsync", "renameat", "unlinkat", "symlinkat", "fchmod"}, judge)
+	}
 }
 
 // Errors of a full, read-only or foreign file system, and of the starter's limits:
