@@ -61,12 +61,12 @@ var (
 	gb300 = seven([6]string{"1g.35gb", "1g.70gb", "2g.70gb", "3g.139gb", "4g.139gb", "7g.278gb"},
 		[6]uint64{34816, 70656, 70656, 141824, 141824, 283648}, [6]int{18, 32, 38, 70, 76, 152})
 
-	a30 = []MIGProfile{ // ids of 1g.6gb and 2g.12gb from a published capture, the others unverified
-		{Name: "1g.6gb", ID: 14, Count: 4, Compute: 1, Size: 1, Starts: any7[:4], MemoryMiB: 5836, SMs: 14},
-		{Name: "1g.6gb+me", ID: 21, Count: 1, Compute: 1, Size: 1, Starts: any7[:4], MemoryMiB: 5836, SMs: 14},
-		{Name: "2g.12gb", ID: 5, Count: 2, Compute: 2, Size: 2, Starts: even4[:2], MemoryMiB: 11672, SMs: 28},
-		{Name: "2g.12gb+me", ID: 6, Count: 1, Compute: 2, Size: 2, Starts: even4[:2], MemoryMiB: 11672, SMs: 28},
-		{Name: "4g.24gb", ID: 0, Count: 1, Compute: 4, Size: 4, Starts: zero, MemoryMiB: 23344, SMs: 56},
+	a30 = []MIGProfile{ // ids, memory and counts as public nvidia-smi mig -lgip prints them; 2g.12gb+me unverified
+		{Name: "1g.6gb", ID: 14, Count: 4, Compute: 1, Size: 1, Starts: any7[:4], MemoryMiB: 5952, SMs: 14},
+		{Name: "1g.6gb+me", ID: 21, Count: 1, Compute: 1, Size: 1, Starts: any7[:4], MemoryMiB: 5952, SMs: 14},
+		{Name: "2g.12gb", ID: 5, Count: 2, Compute: 2, Size: 2, Starts: even4[:2], MemoryMiB: 11968, SMs: 28},
+		{Name: "2g.12gb+me", ID: 6, Count: 1, Compute: 2, Size: 2, Starts: even4[:2], MemoryMiB: 11968, SMs: 28},
+		{Name: "4g.24gb", ID: 0, Count: 1, Compute: 4, Size: 4, Starts: zero, MemoryMiB: 24000, SMs: 56},
 	}
 	rtxPro6000 = []MIGProfile{ // ids above 1g, and the placements, unverified
 		{Name: "1g.24gb", ID: 14, Count: 4, Compute: 1, Size: 1, Starts: any7[:4], MemoryMiB: 24192, SMs: 46},

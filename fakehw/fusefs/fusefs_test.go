@@ -71,6 +71,24 @@ func fill(t testing.TB, fake *tree.Tree, err ...error) *tree.Tree {
 	return fake
 }
 
+// A directory lists itself and the one above first, as those of the kernel's own file
+// systems do, and has a link for each directory in it: ls -la shows both.
+func TestADirectoryHasItsDotsAndLinks(t *testing.T) {
+	ways(t, func(t *testing.T, opts fusefs.Options) {
+		fake := tree.New()
+		fill(t, fake, fake.Mkdir("/a", 0o755), fake.Mkdir("/b/c", 0o755), fake.WriteFile("/file", nil, 0o644))
+		dir := mount(t, fake, opts)
+		out, err := exec.Command("ls", "-f1", dir).Output()
+		if names := strings.Fields(string(out)); err != nil || len(names) < 3 || names[0] != "." || names[1] != ".." {
+			t.Errorf("ls -f: %q, %v", out, err)
+		}
+		var st syscall.Stat_t
+		if err := syscall.Stat(dir, &st); err != nil || st.Nlink != 4 {
+			t.Errorf("%d links, want 4: %v", st.Nlink, err)
+		}
+	})
+}
+
 func TestOnlyOneDirectoryOfTheTree(t *testing.T) {
 	fake := tree.New()
 	fill(t, fake,

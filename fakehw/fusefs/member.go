@@ -247,7 +247,7 @@ func (n *member) Readdir(context.Context) (fusenode.DirStream, syscall.Errno) {
 		}
 	}
 	slices.SortFunc(list, func(a, b fuse.DirEntry) int { return strings.Compare(a.Name, b.Name) })
-	return fusenode.NewListDirStream(list), 0
+	return fusenode.NewListDirStream(append(dots(), list...)), 0
 }
 
 // Readlink is part of fusenode.NodeReadlinker.

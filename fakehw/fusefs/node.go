@@ -115,7 +115,7 @@ func (n *node) Readdir(context.Context) (fusenode.DirStream, syscall.Errno) {
 	if errno != 0 {
 		return nil, errno
 	}
-	list := make([]fuse.DirEntry, 0, len(e.Children))
+	list := dots()
 	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
 		list = append(list, fuse.DirEntry{Name: name, Mode: kind(e.Children[name])})
 	}
@@ -225,13 +225,23 @@ func binary(name string) bool {
 	return ok && number != "" && number[0] >= '0' && number[0] <= '9' // resource0_wc, but not resource_alignment
 }
 
+// dots are what every directory of a file system of the kernel lists first.
+func dots() []fuse.DirEntry {
+	return []fuse.DirEntry{{Name: ".", Mode: unix.S_IFDIR}, {Name: "..", Mode: unix.S_IFDIR}}
+}
+
 func fill(p string, e *tree.Entry, out *fuse.Attr) {
 	out.Mode = kind(e) | host.UnixBits(e.Mode)
 	out.Uid, out.Gid = e.UID, e.GID
 	out.Size = size(p, e)
 	out.Nlink = 1
 	if e.Mode.IsDir() {
-		out.Nlink = 2
+		out.Nlink = 2 // and one for each directory in it (kernfs_refresh_inode in fs/kernfs/inode.c)
+		for _, child := range e.Children {
+			if child.Mode.IsDir() {
+				out.Nlink++
+			}
+		}
 	}
 	if e.IsDevice() {
 		// The protocol has 32 bits, in the kernel's own encoding of dev_t.
