@@ -373,3 +373,34 @@ func TestSymbolsOfHandlersAreMissing(t *testing.T) {
 		}
 	}
 }
+
+// On a host of the vGPU manager a board that can be divided says so, the others and
+// those of other hosts are for themselves; of CUDA the driver's own number is known,
+// and no library has one.
+func TestHostsOfVGPUs(t *testing.T) {
+	m := model()
+	m.GPUs = m.GPUs[2:]
+	m.GPUs[0].PCI.ID = pci.ID{Vendor: pci.NVIDIA, Device: 0x2235, SubVendor: pci.NVIDIA, SubDevice: 0x145a} // an A40
+	for _, vgpu := range []bool{false, true} {
+		m.Driver.VGPU, m.Userspace.VGPU = "", vgpu
+		want, mode, cuda := nvml.GpuVirtualizationMode(nvml.GPU_VIRTUALIZATION_MODE_NONE), nvml.ERROR_NOT_SUPPORTED, nvml.SUCCESS
+		if vgpu {
+			m.Driver.VGPU = host.VGPUMDev
+			want, mode, cuda = nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU, nvml.SUCCESS, nvml.ERROR_LIBRARY_NOT_FOUND
+		}
+		l := start(t, m, nvmlfake.Options{})
+		d := byIndex(t, l, 0)
+		if got, r := d.GetVirtualizationMode(); got != want || r != nvml.SUCCESS {
+			t.Errorf("vGPUs %v: GetVirtualizationMode() = %v, %v; want %v", vgpu, got, r, want)
+		}
+		if got, r := d.GetHostVgpuMode(); r != mode || vgpu && got != nvml.HOST_VGPU_MODE_SRIOV {
+			t.Errorf("vGPUs %v: GetHostVgpuMode() = %v, %v; want %v", vgpu, got, r, mode)
+		}
+		if v, r := l.SystemGetCudaDriverVersion_v2(); r != cuda {
+			t.Errorf("vGPUs %v: SystemGetCudaDriverVersion_v2() = %d, %v; want %v", vgpu, v, r, cuda)
+		}
+		if v, r := l.SystemGetCudaDriverVersion(); v != 12040 || r != nvml.SUCCESS {
+			t.Errorf("vGPUs %v: SystemGetCudaDriverVersion() = %d, %v", vgpu, v, r)
+		}
+	}
+}

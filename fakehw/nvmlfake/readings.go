@@ -18,8 +18,9 @@ type Reading struct {
 
 // Readings returns what an idle GPU answers, in a fixed order; what is not there
 // is not supported. A GPU of the SoC, and one that the catalogue does not have,
-// say nothing.
-func Readings(g host.GPU) []Reading {
+// say nothing. Where the driver is the vGPU manager's, vgpu, a board that it can
+// divide is the host of such, and by virtual functions if it has them.
+func Readings(g host.GPU, vgpu bool) []Reading {
 	if g.PCI == nil {
 		return nil
 	}
@@ -77,7 +78,12 @@ func Readings(g host.GPU) []Reading {
 	add("DeviceGetDisplayActive", 0)
 	add("DeviceGetAccountingMode", 0)
 	add("DeviceGetAccountingBufferSize", 4000)
-	add("DeviceGetVirtualizationMode", 0)
+	if how, can := p.Virtual(); vgpu && can {
+		add("DeviceGetVirtualizationMode", int(nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU))
+		add("DeviceGetHostVgpuMode", min(how.VFs, 1))
+	} else {
+		add("DeviceGetVirtualizationMode", 0)
+	}
 	add("DeviceGetMultiGpuBoard", 0)
 	add("DeviceGetBoardId", int(g.PCI.BDF.Domain)<<16|int(g.PCI.BDF.Bus)<<8)
 	return out
@@ -87,7 +93,7 @@ func Readings(g host.GPU) []Reading {
 func (g *gpu) read(call string, arg int) (uint64, nvml.Return) {
 	r := g.check(call)
 	if r == nvml.SUCCESS {
-		for _, x := range Readings(g.GPU) {
+		for _, x := range Readings(g.GPU, g.lib.model.Driver.VGPU != "") {
 			if x.Call == call && x.Arg == arg {
 				return x.Value, r
 			}
@@ -248,6 +254,10 @@ func (g *gpu) GetAccountingBufferSize() (int, nvml.Return) {
 
 func (g *gpu) GetVirtualizationMode() (nvml.GpuVirtualizationMode, nvml.Return) {
 	return number[nvml.GpuVirtualizationMode](g, "DeviceGetVirtualizationMode")
+}
+
+func (g *gpu) GetHostVgpuMode() (nvml.HostVgpuMode, nvml.Return) {
+	return number[nvml.HostVgpuMode](g, "DeviceGetHostVgpuMode")
 }
 
 func (g *gpu) GetMultiGpuBoard() (int, nvml.Return) {

@@ -46,7 +46,7 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 		for i, g := range m.NVIDIAGPUs() {
 			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
 				w.gpu(i, d)
-				for _, x := range nvmlfake.Readings(g) {
+				for _, x := range nvmlfake.Readings(g, m.Driver.VGPU != "") {
 					w.reading(x)
 				}
 				w.mig(g, d)

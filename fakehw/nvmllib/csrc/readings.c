@@ -65,6 +65,7 @@ PLAIN(DeviceGetDisplayActive)
 PLAIN(DeviceGetAccountingMode)
 PLAIN(DeviceGetAccountingBufferSize)
 PLAIN(DeviceGetVirtualizationMode)
+PLAIN(DeviceGetHostVgpuMode)
 PLAIN(DeviceGetMultiGpuBoard)
 PLAIN(DeviceGetBoardId)
 
