@@ -106,6 +106,7 @@ test-machine: build ## run the tests that enter fake machines; a skip is a failu
 
 scenarios-hardware: build ## run the scenarios of hardware inside fake machines
 	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target $(HARDWARE_TARGETS) hardware || exit; done
+	$(BIN)/gpurig host enter workstation -- $(BIN)/gpurig run --hardware --allow-reconfigure --target sim,vfio hardware/to-a-machine-and-back
 
 HARDWARE_TARGETS := sim,lxc,sim-lxd,lxd,sim-oci,oci,sim-docker,docker
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +41,11 @@ type Hardware struct {
 	// Partition gives a GPU another MIG geometry; undo gives it back its own. Nil: the
 	// machine is left as it is, and scenarios that change it are skipped.
 	Partition func(c scenarios.MIGChange) (undo func() error, err error)
+	// Sys is the machine as GPUs of it are handed to virtual machines, which return them.
+	// Nil: it is left as it is, and scenarios with virtual machines are skipped.
+	Sys target.Sys
+	// Open says who has which nodes of the machine open; nil: nobody.
+	Open func() map[string][]string
 	// Discover finds out what the machine is after such a change.
 	Discover func() (host.Model, error)
 
@@ -75,6 +81,10 @@ func (h *Hardware) unfit(v *scenarios.Variant) string {
 		return "names the fake host " + v.Host
 	case slices.ContainsFunc(v.Changes, func(c scenarios.Change) bool { return !h.allows(c) }) || len(v.Faults) > 0 || len(v.Specs) > 0 || v.Driver != "":
 		return "begins with changes to its host, and this machine is left as it is"
+	case hasMachine(v) && h.Sys == nil:
+		return "hands GPUs to virtual machines, and this machine is left as it is"
+	case hasMachine(v) && slices.ContainsFunc(slices.Collect(maps.Values(v.Containers)), func(c scenarios.Container) bool { return !c.VM }):
+		return "has containers beside virtual machines, which is for fake hosts"
 	case h.Problem != "" && v.Needs.Vendor == "nvidia":
 		return h.Problem
 	}
@@ -107,7 +117,7 @@ func (h *Hardware) change(c scenarios.Change) (m *machine, undo func() error, er
 // again is the machine as it is now.
 func (h *Hardware) again() (*machine, error) {
 	var err error
-	after := &Hardware{Root: h.Root, NVIDIA: h.NVIDIA, Works: h.Works, State: h.State, Partition: h.Partition, Discover: h.Discover}
+	after := &Hardware{Root: h.Root, NVIDIA: h.NVIDIA, Works: h.Works, State: h.State, Partition: h.Partition, Sys: h.Sys, Open: h.Open, Discover: h.Discover}
 	if after.Model, err = h.Discover(); err != nil {
 		return nil, fmt.Errorf("%w: %w", target.ErrBroken, err)
 	}

@@ -78,6 +78,7 @@ func TestHardware(t *testing.T) {
 		{name: "a problem of the machine", host: "t4-server", text: seen, problem: "the library does not start", want: reports.Skip, why: "the library does not start"},
 		{name: "a reboot", host: "t4-server", text: seen + "\nsteps: [{start: c1}, {reboot: true}]", want: reports.Skip, why: "changes its host (step 2: reboot)"},
 		{name: "a change before", host: "t4-server", text: seen + "\nchanges: [{unload: true}]", want: reports.Skip, why: "begins with changes"},
+		{name: "a virtual machine", host: "vgpu-a40", text: "host: vgpu-a40\nneeds: {gpus: \">=1\"}\ncontainers: {vm1: {vm: true, devices: {gpu0: {pci: <first.pci>}}}}\nexpect: {vm1: {running: true}}", want: reports.Skip, why: "hands GPUs to virtual machines"},
 		{name: "a GPU that is busy", host: "t4-server", text: smoke, works: works(busy), want: reports.Skip, why: "outside of any container: init: cuda-error: out of memory"},
 		{name: "a GPU that becomes busy", host: "t4-server", text: smoke, works: works(nil, busy), look: func(o *observe.Observation) {
 			o.Smoke = &observe.Smoke{Step: "init", Cause: "cuda-error"}

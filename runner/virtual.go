@@ -9,6 +9,7 @@ import (
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
+	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -56,6 +57,9 @@ func moments(v *scenarios.Variant) []map[string]scenarios.Expect {
 // driver while one of their programs has it open would wait for that program.
 func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 	out := map[string][]string{}
+	if s.opts.Hardware != nil && s.opts.Hardware.Open != nil {
+		out = s.opts.Hardware.Open()
+	}
 	for _, name := range s.names() {
 		c := s.ctrs[name]
 		if !c.running() {
@@ -79,9 +83,18 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 	return out, nil
 }
 
+// onHardware reports whether GPUs of the machine at hand go to virtual machines.
+func (s *session) onHardware() bool {
+	return s.machine.real != nil && s.target.Name() == vfio.Name && hasMachine(s.v)
+}
+
 // forMachines adds what virtual machines need of the host.
 func (s *session) forMachines(h *target.Host) error {
-	if !hasMachine(s.v) || s.machine.real != nil {
+	if !hasMachine(s.v) {
+		return nil
+	}
+	if s.onHardware() {
+		h.Sys = s.machine.real.Sys
 		return nil
 	}
 	l, err := s.alive()

@@ -1,30 +1,37 @@
 package runner_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"testing"
 
+	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
+	"gpurig/fakehw/live"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/sim"
+	"gpurig/scenarios"
 )
 
 // A badTarget makes virtual machines that do something wrong.
 type badTarget struct {
 	*sim.Sim
+	name  string                                            // empty: the simulation's
 	plan  func(p *vfio.Plan)                                // before it is carried out
 	seen  func(o *observe.Observation)                      // by the monitor
 	host  func(h *observe.Host)                             // as it is looked at
 	stop  func(m target.Machine, ctx context.Context) error // in place of Stop
 	start func(m target.Machine, ctx context.Context) error // before Start
 }
+
+func (b *badTarget) Name() string { return cmp.Or(b.name, b.Sim.Name()) }
 
 func (b *badTarget) Machine(ctx context.Context, c target.Config) (target.Machine, error) {
 	m, err := b.Sim.Machine(ctx, c)
@@ -170,5 +177,49 @@ func TestATargetWithoutVirtualMachines(t *testing.T) {
 	r := run(t, t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{name: "fake"}}}, append(parse(t, machineScenario), parse(t, refused)...))
 	if r.Totals.Pass != 1 || r.Totals.Skip != 1 || !slices.ContainsFunc(r.Results, func(x reports.Result) bool { return strings.Contains(x.Reason, "it makes no virtual machines") }) {
 		t.Errorf("%+v", r.Results)
+	}
+}
+
+// On the machine at hand a GPU that somebody has open is refused, and the machine is
+// as it was afterwards; who comes next finds it so.
+func TestVirtualMachinesOnHardware(t *testing.T) {
+	const text = "host: workstation\nneeds: {gpus: \">=1\", vendor: nvidia, vfio: true}\ncontainers: {vm1: {vm: true, devices: {gpu0: {pci: <first.pci>}}}}\n"
+	running := parse(t, text+"expect: {vm1: {running: true, host: {functions: {<first.pci>: {driver: vfio-pci}}}}}")
+	busy := parse(t, text+"expect: {vm1: {refused: device-in-use, says: [Xorg], host: {unchanged: true}}}")
+	h := hardware(t, "workstation")
+	l, err := live.New(h.Model, live.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := map[string][]string{}
+	h.Sys, h.Root, h.Open = l.Sys(), l.Sys(), func() map[string][]string { return open }
+	h.Discover = func() (host.Model, error) { return l.Model(), nil }
+	v := &badTarget{name: "vfio"}
+	if v.Sim, err = sim.New(nil); err != nil {
+		t.Fatal(err)
+	}
+	was := l.Tree().Sum()
+	for _, tc := range []struct {
+		name     string
+		variants []scenarios.Variant
+		open     map[string][]string
+	}{
+		{"first", running, nil},
+		{"somebody has it", busy, map[string][]string{"/dev/nvidia0": {"Xorg (pid 812)"}}},
+		{"again", running, nil},
+	} {
+		open = tc.open
+		r, err := runner.Run(t.Context(), runner.Options{Hardware: h, Targets: []target.Target{v}}, runner.OnHardware(tc.variants))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Totals.Pass != 1 || l.Tree().Sum() != was {
+			t.Errorf("%s: %+v; the machine is as it was: %v", tc.name, r.Results, l.Tree().Sum() == was)
+		}
+	}
+	h.Model.Drivers = nil
+	r, err := runner.Run(t.Context(), runner.Options{Hardware: h, Targets: []target.Target{v}}, runner.OnHardware(running))
+	if err != nil || r.Totals.Skip != 1 || !strings.Contains(r.Results[0].Reason, "needs vfio-pci") {
+		t.Errorf("without vfio-pci: %+v, %v", r.Results, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 type Needs struct {
 	GPUs   string `yaml:"gpus,omitempty" json:"gpus,omitempty"`     // how many, of that vendor: "2", ">=2", "<=1"
 	MIG    bool   `yaml:"mig,omitempty" json:"mig,omitempty"`       // a MIG device is there
+	VFIO   bool   `yaml:"vfio,omitempty" json:"vfio,omitempty"`     // GPUs can be handed to virtual machines: an IOMMU, and vfio-pci is loaded
 	Vendor string `yaml:"vendor,omitempty" json:"vendor,omitempty"` // "nvidia", "amd", "intel"; empty: any
 }
 
@@ -43,6 +44,21 @@ func (n Needs) Missing(m host.Model) string {
 	}
 	if n.MIG && len(migDevices(gpus)) == 0 {
 		return "needs a MIG device, and the host has none"
+	}
+	if n.VFIO {
+		return noVFIO(m, gpus)
+	}
+	return ""
+}
+
+// noVFIO says why a host can hand none of these GPUs to a virtual machine.
+func noVFIO(m host.Model, gpus []host.GPU) string {
+	if !slices.ContainsFunc(gpus, func(g host.GPU) bool { return g.PCI != nil && g.PCI.IOMMUGroup >= 0 }) {
+		return "needs a GPU in an IOMMU group, and the host has none"
+	}
+	loaded := slices.Contains(m.Drivers, "vfio-pci") || slices.ContainsFunc(m.Functions(), func(f *host.PCIFunction) bool { return f.Driver == "vfio-pci" })
+	if !loaded {
+		return "needs vfio-pci, and it is not loaded"
 	}
 	return ""
 }

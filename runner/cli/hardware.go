@@ -24,6 +24,7 @@ import (
 	"gpurig/runner"
 	"gpurig/runner/partition"
 	"gpurig/runner/smoke"
+	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -48,6 +49,7 @@ func openHardware(reconfigure bool) (h *runner.Hardware, closeIt func(), err err
 		return nvidia.Generate(ctx, root, lib, o)
 	}
 	if reconfigure {
+		h.Sys, h.Open = vfio.Here{Root: root}, openNodes
 		h.Discover = func() (host.Model, error) { return host.Discover(root, discoverable(lib)) }
 		h.Partition = func(c scenarios.MIGChange) (func() error, error) {
 			return partition.Change(lib, c.GPU, c.Profiles, c.Off)

@@ -8,8 +8,6 @@ import (
 	"os"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/runner/observe"
@@ -84,7 +82,7 @@ func serve(in io.Reader, out io.Writer) int {
 	if err != nil {
 		return 1
 	}
-	a := hands{root: root, open: map[int]int{}}
+	a := hands{root: Here{root}, open: map[int]io.Closer{}}
 	dec, enc := json.NewDecoder(in), json.NewEncoder(out)
 	for {
 		var c call
@@ -99,8 +97,8 @@ func serve(in io.Reader, out io.Writer) int {
 
 // hands are an agent's: the host is what it sees.
 type hands struct {
-	root *osroot.Root
-	open map[int]int // descriptors by number
+	root Here
+	open map[int]io.Closer
 	last int
 }
 
@@ -118,12 +116,18 @@ func (a *hands) do(c call) (r reply) {
 	case "readdir":
 		r.Names, err = a.root.ReadDir(c.Path)
 	case "write":
-		err = write(c.Path, c.Data)
+		err = a.root.Write(c.Path, c.Data)
 	case "open":
-		r.ID, err = a.hold(c.Path)
+		var f io.Closer
+		if f, err = a.root.Open(c.Path); err == nil {
+			a.last++
+			r.ID, a.open[a.last] = a.last, f
+		}
 	case "close":
-		err = unix.Close(a.open[c.ID])
-		delete(a.open, c.ID)
+		if f := a.open[c.ID]; f != nil {
+			err = f.Close()
+			delete(a.open, c.ID)
+		}
 	case "look":
 		var h observe.Host
 		h, err = observe.LookHost(a.root)
@@ -133,38 +137,4 @@ func (a *hands) do(c call) (r reply) {
 	}
 	r.Err = failed(err)
 	return r
-}
-
-// write is one write(2).
-func write(path string, data []byte) error {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	for {
-		_, err = unix.Write(fd, data)
-		if err == nil {
-			return nil
-		}
-		if err != unix.EINTR {
-			return &fs.PathError{Op: "write", Path: path, Err: err}
-		}
-	}
-}
-
-// hold opens a node as a monitor does. Where it is permitted and no driver of this
-// machine is behind the node, a descriptor that only names it stands for the one that
-// a monitor would have: the fake machine takes that for held.
-func (a *hands) hold(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
-	if err == unix.ENXIO || err == unix.ENODEV {
-		fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	}
-	if err != nil {
-		return 0, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	a.last++
-	a.open[a.last] = fd
-	return a.last, nil
 }
