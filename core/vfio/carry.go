@@ -29,6 +29,9 @@ func (p Plan) pairs() ([]pair, error) {
 	if len(p.Writes) != len(p.Undo) {
 		return nil, refuse.New(BadPlan, "", "the plan has %d writes and %d that take them back", len(p.Writes), len(p.Undo)).WithHint("Make the plan again.")
 	}
+	if p.Boot != "" && !isUUID(p.Boot) {
+		return nil, refuse.New(BadPlan, "", "%s is the name of no boot", strconv.QuoteToASCII(p.Boot)).WithHint("Make the plan again.")
+	}
 	var out []pair
 	for i, w := range p.Writes {
 		do, err := parseStep(w)

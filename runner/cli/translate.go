@@ -235,7 +235,11 @@ func (f *translateFlags) defaults() error {
 		f.ids = []string{""}
 	}
 	if len(f.ids) == 1 && f.ids[0] == "" && f.options == (request.Options{}) {
-		return hint(fmt.Errorf("no device is asked for"), "give --id, --pci, --vendorid or --mig.uuid")
+		what := "--id, --pci, --vendorid or --mig.uuid"
+		if f.to == "qemu" {
+			what = "--id, --pci or --vendorid, or --gputype with --mdev"
+		}
+		return hint(fmt.Errorf("no device is asked for"), "give %s", what)
 	}
 	return nil
 }
