@@ -135,6 +135,8 @@ func advice(s step, err error) string {
 		return slices.ContainsFunc(all, func(e syscall.Errno) bool { return errors.Is(err, e) })
 	}
 	switch {
+	case is(syscall.EPERM, syscall.EBUSY) && s.kind == vgpu && s.n == 0:
+		return "The machine still has the vGPU: return it when its monitor has ended."
 	case is(syscall.EACCES, syscall.EPERM, syscall.EROFS):
 		return "Run as root on the host itself; in a container sysfs is read-only."
 	case is(syscall.ENOSPC):
@@ -189,8 +191,8 @@ func (p Plan) over(r host.Root) (bool, error) {
 }
 
 // Return gives back what Carry took, in whatever state it finds it: what is no longer
-// as Carry left it, or is already as it was before, is left alone, so that it can
-// be called again; after a reboot, all is. It goes on where something cannot be
+// as Carry left it is left alone, so that it can be called again; after a reboot,
+// all is. It goes on where something cannot be
 // given back, and reports all of that.
 //
 // Drop the plan when it was returned. By a plan that is used again, a device that
@@ -225,10 +227,6 @@ func (x pair) takeBack(sys Sys) error {
 	if err != nil || !mine {
 		return err
 	}
-	was, err := x.undo.holds(sys)
-	if err != nil || was {
-		return err
-	}
 	if x.do.kind == numVFs {
 		if used, err := anyUsed(sys, x.do.bdf, x.do.n); err != nil || used {
 			return err
@@ -237,7 +235,8 @@ func (x pair) takeBack(sys Sys) error {
 	if err := put(sys, x.undo); err != nil {
 		return err
 	}
-	if was, err = x.undo.holds(sys); err == nil && !was {
+	was, err := x.undo.holds(sys)
+	if err == nil && !was {
 		err = refuse.New(NotTaken, "", "%s: the kernel took the write, and it had no effect", x.undo).WithHint("The kernel's log says why, with dmesg.")
 	}
 	return err

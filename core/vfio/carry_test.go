@@ -13,6 +13,7 @@ import (
 
 	"gpurig/core/refuse"
 	"gpurig/core/vfio"
+	"gpurig/fakehw"
 	"gpurig/fakehw/profiles"
 )
 
@@ -247,6 +248,25 @@ func TestWhatHadNoEffectIsReported(t *testing.T) {
 			t.Errorf("Carry of a plan without undoing %d = %v, writes %q", k, err, r.writes)
 		}
 	}
+}
+
+// What the host takes for itself while a plan is carried out ends it: here a function
+// of the group that had no driver when the plan was made.
+func TestCarryLooksAtTheGroupAgain(t *testing.T) {
+	const usb = "0000:0b:00.0"
+	m, err := fakehw.WithPCIDriver(beside(t, usb, 0x0c0330, ""), "xhci_hcd", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, m)
+	p, err := r.plan("pci=0a:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.echo(usb, "/sys/bus/pci/drivers/xhci_hcd/bind")
+	was := r.discover()
+	refused(t, vfio.Carry(context.Background(), r, p), vfio.NotViable, usb)
+	r.same(was, "After it")
 }
 
 func TestCarryEndsWithItsContext(t *testing.T) {

@@ -250,20 +250,21 @@ func TestSiblingAudioCounted152(t *testing.T) {
 	for class, gpu := range map[pci.Class]bool{pci.ClassVGA: true, pci.Class3D: true, pci.ClassAudio: false, 0x0c0330: false, 0x0c8000: false} {
 		m := load(t, "workstation")
 		m.Companions = append(m.Companions, host.PCIFunction{BDF: bdf("0000:0a:00.2"), Class: class, ID: pci.ID{Vendor: pci.NVIDIA, Device: 0x1ad6}, NUMANode: -1, IOMMUGroup: 14})
+		r := start(t, m)
+		p, err := r.plan("pci=0a:00.0")
 		if gpu {
-			continue // the model's own kind: a second GPU of the group is TestGroupsTopology145
+			refused(t, err, vfio.GroupShared, "0000:0a:00.2")
+			continue
 		}
-		p, err := start(t, m).plan("pci=0a:00.0")
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(p.Devices) != 3 {
+			t.Fatalf("class %v: %+v, %v; want the GPU and both functions beside it", class, p.Devices, err)
 		}
 		for _, d := range p.Devices {
 			if (d.Role == vfio.GPU) != (d.BDF == bdf(geforce)) {
 				t.Errorf("class %v: %v is %s", class, d.BDF, d.Role)
 			}
 		}
-		_, err = start(t, m).plan("pci=0a:00.2")
-		if err == nil {
+		if _, err := r.plan("pci=0a:00.2"); err == nil {
 			t.Errorf("class %v was given as a GPU", class)
 		}
 	}
@@ -291,5 +292,33 @@ func TestIOMMUFD153(t *testing.T) {
 	}
 	if args := strings.Join(vfio.Arguments(p, []vfio.Nodes{n, n}), " "); strings.Contains(args, "iommufd") || !strings.Contains(args, "addr=0x0.0x0,multifunction=on") || !strings.Contains(args, "host=0000:0a:00.1") {
 		t.Errorf("arguments %s", args)
+	}
+}
+
+// What giving a GPU away does beside is noted, and only where it does.
+func TestNotes(t *testing.T) {
+	nobody := func(string) []string { return nil }
+	for _, tc := range []struct {
+		name, host, ask string
+		busy            func(string) []string
+		note            refuse.Reason
+		noted           bool
+	}{
+		{"the screen's GPU", "workstation", "pci=03:00.0", nil, vfio.Console, true},
+		{"another GPU", "workstation", "pci=0a:00.0", nil, vfio.Console, false},
+		{"a daemon that may have it open", "dgx-h100", "pci=1b:00.0", nil, vfio.Persist, true},
+		{"a daemon that has it not", "dgx-h100", "pci=1b:00.0", nobody, vfio.Persist, false},
+		{"no daemon", "workstation", "pci=0a:00.0", nil, vfio.Persist, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := start(t, load(t, tc.host))
+			p, err := vfio.Make(r, r.discover(), asks(t, tc.ask), vfio.Options{Busy: tc.busy})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.ContainsFunc(p.Notes, func(n vfio.Note) bool { return n.Reason == string(tc.note) }); got != tc.noted {
+				t.Errorf("%s noted: %v; notes %v", tc.note, got, p.Notes)
+			}
+		})
 	}
 }

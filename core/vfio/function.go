@@ -58,8 +58,7 @@ func (d *making) whole(c choice, all []choice) error {
 			return err
 		}
 	}
-	d.remarks(c.ask.Name, *g)
-	return nil
+	return d.remarks(c.ask.Name, *g)
 }
 
 // behindIOMMU refuses a function whose memory accesses nothing keeps inside the
@@ -260,13 +259,18 @@ func gpuNodes(g host.GPU) []string {
 }
 
 // remarks notes what giving a GPU away does beside.
-func (d *making) remarks(name string, g host.GPU) {
+func (d *making) remarks(name string, g host.GPU) error {
 	if g.MIG != nil {
 		d.note(name, MIGLost, "%s is in MIG mode: its %d GPU instances are gone when the machine has it, and do not come back with it.", g.PCI.BDF, len(g.MIG.Instances))
 	}
 	if d.opts.Busy == nil && g.PCI.Driver == "nvidia" && d.m.Userspace != nil && d.m.Userspace.Persist {
 		d.note(name, Persist, "nvidia-persistenced may have %s open; while it does, taking the GPU from its driver waits. Free it with nvidia-smi -i %s -pm 0.", g.PCI.BDF, g.PCI.BDF)
 	}
+	first, _, err := number(d.r, at(g.PCI.BDF)+"/boot_vga")
+	if first == 1 {
+		d.note(name, Console, "%s is the GPU that the firmware shows the host's console on: the screen goes dark, and a frame buffer of the firmware's that the kernel still holds (efifb, simplefb) keeps the machine from its memory.", g.PCI.BDF)
+	}
+	return err
 }
 
 // window returns how much prefetchable memory the port of a group must reserve: the

@@ -45,6 +45,7 @@ const (
 	StaysUnder refuse.Reason = "group-member-stays"
 	MIGLost    refuse.Reason = "mig-devices-lost"
 	Persist    refuse.Reason = "persistence-daemon"
+	Console    refuse.Reason = "drives-the-console"
 	TurnedOn   refuse.Reason = "virtual-functions-turned-on"
 	BareVF     refuse.Reason = "bare-virtual-function"
 )
@@ -83,6 +84,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: StaysUnder, Meaning: "A device of the IOMMU group has no driver and stays as it is."},
 		{Reason: MIGLost, Meaning: "The GPU is in MIG mode: its MIG devices go when it is given away, and are not made again."},
 		{Reason: Persist, Meaning: "NVIDIA's persistence daemon is there; while it has the GPU open, giving it away waits."},
+		{Reason: Console, Meaning: "The firmware chose the GPU for the host's screen, which goes dark, and the boot messages may keep its memory."},
 		{Reason: TurnedOn, Meaning: "Virtual functions are turned on for the machine, and off again afterwards."},
 		{Reason: BareVF, Meaning: "A virtual function of NVIDIA's goes to the machine without being a vGPU."},
 	}

@@ -14,33 +14,53 @@ import (
 // vgpu gives the machine one vGPU of the type that it asks for: on the board that
 // this plan has divided least, at its first function with room.
 func (d *making) vgpu(c choice, all []choice) error {
-	asked := c.ask.Request.MDev
-	parents, err := d.parents(c, all)
-	if err != nil {
-		return err
-	}
-	var best *parent
-	var kind vgpuType
-	for i := range parents {
-		p := &parents[i]
-		for _, t := range p.types {
-			if t.is(asked) && d.room(*p, t) && (best == nil || d.planned(p.board) < d.planned(best.board)) {
-				best, kind = p, t
+	boards := slices.DeleteFunc(slices.Clone(c.gpus), func(g *host.GPU) bool { return g.PCI == nil || asked(all, g.PCI.BDF) })
+	slices.SortStableFunc(boards, func(a, b *host.GPU) int { return d.planned(a.PCI.BDF) - d.planned(b.PCI.BDF) })
+	var seen []parent
+	for _, g := range boards {
+		for _, b := range d.functions(g.PCI.BDF) {
+			p, ok, err := parentAt(d.r, b, g.PCI.BDF)
+			if err != nil {
+				return err
 			}
+			if !ok {
+				continue
+			}
+			for _, t := range p.types {
+				if t.is(c.ask.Request.MDev) && d.room(p, t) {
+					return d.divide(c.ask.Name, p, t)
+				}
+			}
+			seen = append(seen, p)
 		}
 	}
-	if best == nil {
-		return d.noVGPU(c, parents)
+	return d.noVGPU(c, seen)
+}
+
+// functions returns a GPU with its virtual functions, by address.
+func (d *making) functions(board pci.BDF) []pci.BDF {
+	out := []pci.BDF{board}
+	for _, v := range d.m.VFs {
+		if v.PF == board {
+			out = append(out, v.BDF)
+		}
 	}
-	d.boards = append(d.boards, best.board)
-	d.parts = append(d.parts, best.bdf)
-	if best.mediated {
-		return d.mediate(c.ask.Name, best.bdf, kind)
+	return out
+}
+
+// divide plans a vGPU of type t on p.
+func (d *making) divide(name string, p parent, t vgpuType) error {
+	d.boards, d.parts = append(d.boards, p.board), append(d.parts, p.bdf)
+	if p.mediated {
+		return d.mediate(name, p.bdf, t)
 	}
-	id, _ := strconv.Atoi(kind.id)
-	d.vgpus = append(d.vgpus, pair{step{kind: vgpu, bdf: best.bdf, n: id}, step{kind: vgpu, bdf: best.bdf}})
-	f := d.function(best.bdf)
-	return d.add(c.ask.Name, Device{Name: c.ask.Name, BDF: best.bdf, Type: kind.id, Role: GPU, Group: f.IOMMUGroup, Window: ceil(prefetchable(f.BARs))})
+	f := d.function(p.bdf)
+	id, err := strconv.Atoi(t.id)
+	if err != nil || f == nil {
+		return badText(at(p.bdf)+"/nvidia/creatable_vgpu_types", t.id)
+	}
+	d.vgpus = append(d.vgpus, pair{step{kind: vgpu, bdf: p.bdf, n: id}, step{kind: vgpu, bdf: p.bdf}})
+	return d.add(name, Device{Name: name, BDF: p.bdf, Type: t.id, Role: GPU, Group: f.IOMMUGroup, Window: ceil(prefetchable(f.BARs))})
 }
 
 // mediate plans a mediated device.
@@ -56,54 +76,19 @@ func (d *making) mediate(name string, b pci.BDF, t vgpuType) error {
 	return d.add(name, Device{Name: name, BDF: b, MDev: uuid, Type: t.id, Role: GPU, Group: -1})
 }
 
-// parents reads where vGPUs of the chosen GPUs can be made: on their virtual
-// functions, or on GPUs that have none. A GPU that the machine gets whole is no
-// parent.
-func (d *making) parents(c choice, all []choice) ([]parent, error) {
-	var out []parent
-	for _, g := range c.gpus {
-		if g.PCI == nil || asked(all, g.PCI.BDF) {
-			continue
-		}
-		at := []pci.BDF{g.PCI.BDF}
-		for _, v := range d.m.VFs {
-			if v.PF == g.PCI.BDF {
-				at = append(at, v.BDF)
-			}
-		}
-		for _, b := range at {
-			p, ok, err := parentAt(d.r, b, g.PCI.BDF)
-			if err != nil {
-				return nil, err
-			}
-			if ok {
-				out = append(out, p)
-			}
-		}
-	}
-	return out, nil
-}
-
 // room reports whether a parent has room for one more vGPU of a type, beside those
-// of this plan. A virtual function holds one.
+// of this plan.
 func (d *making) room(p parent, t vgpuType) bool {
-	mine := 0
-	for _, b := range d.parts {
-		if b == p.bdf {
-			mine++
-		}
-	}
-	if p.bdf != p.board && mine > 0 {
-		return false
-	}
-	return p.current == 0 && t.left > mine
+	return p.current == 0 && t.left > count(d.parts, p.bdf)
 }
 
 // planned counts the vGPUs of this plan on a board.
-func (d *making) planned(board pci.BDF) int {
+func (d *making) planned(board pci.BDF) int { return count(d.boards, board) }
+
+func count(all []pci.BDF, b pci.BDF) int {
 	n := 0
-	for _, b := range d.boards {
-		if b == board {
+	for _, o := range all {
+		if o == b {
 			n++
 		}
 	}
