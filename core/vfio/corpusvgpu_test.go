@@ -195,6 +195,9 @@ func TestSRIOVAlloc161(t *testing.T) {
 		if seen[d.BDF] || r.function(d.BDF.String()).Driver != "vfio-pci" {
 			t.Errorf("%v twice, or not vfio-pci's", d.BDF)
 		}
+		if d.Slot != 0 { // whatever its number on the host, a machine looks for function 0 first
+			t.Errorf("%v, alone at its port, is function %d there", d.BDF, d.Slot)
+		}
 		seen[d.BDF] = true
 	}
 	_, err := start(t, load(t, "t4-server")).plan("gputype=sriov")
@@ -203,6 +206,28 @@ func TestSRIOVAlloc161(t *testing.T) {
 	r.echo("1", "/sys/bus/pci/devices/0000:e8:00.0/sriov_numvfs")
 	_, err = r.plan("gputype=sriov pci=e8:00.0", "gputype=sriov pci=e8:00.0")
 	refused(t, err, vfio.NoFreeVF, "0000:e8:00.0")
+}
+
+// A virtual function that is a vGPU is not free.
+func TestVirtualFunctionsThatAreVGPUsAreNotFree(t *testing.T) {
+	for _, s := range []story{
+		{name: "mediated", profile: "vgpu-a40", asks: []string{"gputype=mdev mdev=A40-2Q pci=e8:00.0"}, prepare: a40VFs},
+		{name: "vendor", profile: "vgpu-l40s", asks: []string{"gputype=mdev mdev=L40S-2Q pci=61:00.0"}, prepare: l40sVFs},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			r := s.start(t)
+			p := r.carry(s.asks...)
+			board := strings.Fields(s.asks[0])[2]
+			for n := 3; n > 0; n-- { // four are on
+				q := r.carry("gputype=sriov " + board)
+				if q.Devices[0].BDF == p.Devices[0].BDF {
+					t.Errorf("%v is a vGPU and was given as it is", q.Devices[0].BDF)
+				}
+			}
+			_, err := r.plan("gputype=sriov " + board)
+			refused(t, err, vfio.NoFreeVF)
+		})
+	}
 }
 
 func TestVGPUTypeListShared162(t *testing.T) {
