@@ -33,6 +33,7 @@ type Container struct {
 	content *image.Image
 	own     []string // images of its root
 	removed bool
+	leave   func() error // the engine, when it was removed
 
 	ctr    tc.Container // nil: the engine has none
 	given  string       // what it was created with, as text
@@ -83,7 +84,7 @@ func (c *Container) launch(ctx context.Context, r request) error {
 		return errors.Join(target.ErrBroken, err)
 	}
 	if err := c.startCreated(ctx); err != nil {
-		return answer(err)
+		return c.engine.answer(err)
 	}
 	ended, stop := c.ended()
 	defer stop()
@@ -111,7 +112,7 @@ func (c *Container) created(ctx context.Context, r request) error {
 		}
 	}
 	if _, err := api.ImageInspect(ctx, c.image); err != nil {
-		return fmt.Errorf("image %s: %w: %w", c.image, target.ErrBroken, err) // else it would be looked for in a registry
+		return fmt.Errorf("image %s: %w: %w", c.image, target.ErrBroken, c.engine.why(err)) // else it would be looked for in a registry
 	}
 	r.Config.Image = c.image
 	ctr, err := c.engine.tc.CreateContainer(ctx, tc.ContainerRequest{
@@ -124,7 +125,7 @@ func (c *Container) created(ctx context.Context, r request) error {
 		HostConfigModifier: func(to *container.HostConfig) { *to = *r.Host },
 	})
 	if err != nil {
-		return answer(err)
+		return c.engine.answer(err)
 	}
 	c.ctr, c.given = ctr, text
 	return nil
@@ -185,6 +186,25 @@ func (c *Container) ended() (<-chan struct{}, context.CancelFunc) {
 	return out, cancel
 }
 
+// answer is answer of an error of this engine.
+func (e *engine) answer(err error) error { return e.why(answer(err)) }
+
+// why adds to an error of a request that got no answer how the engine ended.
+func (e *engine) why(err error) error {
+	if !noAnswer(err) {
+		return err
+	}
+	if ended := e.life.Why(); ended != nil {
+		return fmt.Errorf("no answer from the engine: %w", ended)
+	}
+	return err
+}
+
+func noAnswer(err error) bool {
+	var refused net.Error
+	return client.IsErrConnectionFailed(err) || errors.As(err, &refused)
+}
+
 // answer sorts an error of the engine: what it says of the configuration is its
 // answer, with the hook's own words where it only says that something failed. A
 // lost engine, a name that is taken or a full disk is no answer.
@@ -194,8 +214,7 @@ func answer(err error) error {
 		said, _, _ = strings.Cut(said, `\n`)
 		err = fmt.Errorf("cdi-hook: %s", strings.TrimSpace(said))
 	}
-	var refused net.Error
-	lost := client.IsErrConnectionFailed(err) || errors.As(err, &refused) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	lost := noAnswer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}
@@ -237,7 +256,7 @@ func (c *Container) Stop(ctx context.Context) error {
 	defer line.Close()
 	limit := stopSeconds * time.Second
 	if err := c.ctr.Stop(ctx, &limit); err != nil {
-		return fmt.Errorf("stop %s: %w", c.config.Name, answer(err))
+		return fmt.Errorf("stop %s: %w", c.config.Name, c.engine.answer(err))
 	}
 	return nil
 }
@@ -286,6 +305,13 @@ func (c *Container) Remove(ctx context.Context) error {
 		return nil
 	}
 	c.removed = true
+	if c.engine.dead() { // it goes, with all that is in it
+		if c.line != nil {
+			c.line.Close()
+			c.line = nil
+		}
+		return c.leave()
+	}
 	err := c.remove(ctx)
 	if c.line != nil {
 		c.line.Close() // not before: the container would end by itself meanwhile
@@ -294,7 +320,7 @@ func (c *Container) Remove(ctx context.Context) error {
 	for i := len(c.own) - 1; i >= 0 && err == nil; i-- {
 		_, err = c.engine.tc.Client().ImageRemove(ctx, c.own[i], client.ImageRemoveOptions{Force: true})
 	}
-	err = errors.Join(err, c.removeSpecs(), os.RemoveAll(c.outside("")))
+	err = errors.Join(err, c.removeSpecs(), os.RemoveAll(c.outside("")), c.leave())
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}

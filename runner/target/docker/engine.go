@@ -48,11 +48,16 @@ type engine struct {
 	*world.World
 	kind    kind
 	program string
-	path    string // of programs that the daemon starts
-	nest    *world.Nest
+	path    string         // of programs that the daemon starts
+	unshare string         // of util-linux
+	nest    *world.Nest    // nil: a reboot failed
 	life    *world.Service // of the daemon; nil: never started
 	tc      *tc.DockerProvider
 	version string // "20.10.24+dfsg1"
+
+	alone    string // Config.Alone of its containers
+	mayServe bool   // containers of such a name
+	has      int    // containers
 
 	mu     sync.Mutex
 	count  int
@@ -65,7 +70,7 @@ func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{World: w, kind: k, program: p.daemon, path: pathOf(p), images: map[string]func() error{}}
+	e := &engine{World: w, kind: k, program: p.daemon, unshare: p.unshare, path: pathOf(p), images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
@@ -128,7 +133,7 @@ func (e *engine) start(ctx context.Context) error {
 	}
 	cmd := e.nest.Command(context.Background(), e.program, args...)
 	cmd.Env = append(cmd.Env, "PATH="+e.path)
-	life, err := e.Serve("the engine", cmd)
+	life, err := e.Serve("dockerd", cmd)
 	if err != nil {
 		return err
 	}

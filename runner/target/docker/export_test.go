@@ -49,46 +49,7 @@ func EngineOf(c target.Container) *engine {
 func (e *engine) Version() string { return e.version }
 
 // Kill ends the daemon for good. Its containers stay.
-func (e *engine) Kill() error {
-	pid, err := world.Listener(e.Outside(socketName))
-	if err == nil {
-		err = unix.Kill(pid, unix.SIGKILL)
-	}
-	if err == nil {
-		<-e.life.Ended()
-	}
-	return err
-}
-
-// Reboot ends the engine and everything that it started as the end of the machine
-// does, takes away what lay in /run, and starts the engine on what it had stored.
-func Reboot(ctx context.Context, d *Docker, c target.Container) error {
-	own := c.(*Container)
-	e := own.engine
-	p, cerr := d.able()
-	if cerr != nil {
-		return cerr
-	}
-	if err := e.nest.Close(); err != nil {
-		return err
-	}
-	<-e.life.Ended()
-	own.line.Close()
-	own.line = nil
-	for _, gone := range []string{execDir, socketName, engineDir + "/pid"} {
-		if err := os.RemoveAll(e.Outside(gone)); err != nil {
-			return err
-		}
-	}
-	if err := e.RemoveCgroups("*"); err != nil {
-		return err
-	}
-	var err error
-	if e.nest, err = e.Nest(p.unshare, remapped, subids); err != nil {
-		return err
-	}
-	return e.start(ctx)
-}
+func (e *engine) Kill() error { return e.stop(unix.SIGKILL) }
 
 // RemoveSocket takes away the socket of the engine of c, and the connections that
 // were made through it.

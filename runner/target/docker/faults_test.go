@@ -59,7 +59,7 @@ func TestFaultsAreBroken(t *testing.T) {
 		want  string
 		dead  bool // the engine is gone, and what it stores with Close
 	}{
-		{"the engine dies", func(_ context.Context, c target.Container) error { return docker.EngineOf(c).Kill() }, "Is the docker daemon running", true},
+		{"the engine dies", func(_ context.Context, c target.Container) error { return docker.EngineOf(c).Kill() }, "dockerd ended: signal: killed", true},
 		{"no socket", func(_ context.Context, c target.Container) error { return docker.RemoveSocket(c) }, "connect to the docker API", true},
 		{"no image", docker.RemoveImage, "No such image", false},
 		{"the name is taken", docker.TakeName, "already in use", false},
@@ -129,16 +129,23 @@ func TestRebootWithDriverUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seen []observe.Observation
+	alone := config
+	alone.Alone = "reboot"
+	other := create(t, r.d) // of another engine, which goes on
+	begin(t, other, targettest.Version)
 	for _, d := range []target.Target{s, r.d} {
-		c := create(t, d)
-		begin(t, c, "535.183.01")
-		if d == target.Target(s) {
-			err = c.Crash(t.Context())
-		} else {
-			err = docker.Reboot(t.Context(), r.d, c)
-		}
+		c, err := d.Create(t.Context(), alone)
 		if err != nil {
 			t.Fatal(err)
+		}
+		begin(t, c, "535.183.01")
+		if err := c.Crash(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if served, ok := c.(target.Served); ok {
+			if err := served.RebootHost(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
 		}
 		begin(t, c, targettest.Version)
 		o, err := c.Observe(t.Context(), targettest.Request())
@@ -152,6 +159,37 @@ func TestRebootWithDriverUpgrade(t *testing.T) {
 	}
 	for _, d := range observe.Diff(seen[0], seen[1]) {
 		t.Errorf("simulated | real: %s", d)
+	}
+	if _, err := other.Observe(t.Context(), targettest.Request()); err != nil {
+		t.Errorf("a container of another engine after the reboot: %v", err)
+	}
+	if err := other.(target.Served).RebootHost(t.Context(), true); !errors.Is(err, target.ErrBroken) {
+		t.Errorf("RebootHost() of an engine that others use = %v; want ErrBroken", err)
+	}
+}
+
+// An engine that dies is no fault of the product: what it was doing is broken, with how
+// it ended, and who comes next gets another.
+func TestEngineThatDiesIsReplaced(t *testing.T) {
+	d, ctx := requireDocker(t, config).d, t.Context()
+	c := create(t, d)
+	begin(t, c, targettest.Version)
+	dead := docker.EngineOf(c)
+	if err := dead.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	err := c.Stop(ctx)
+	ended, ok := errors.AsType[*target.EndedError](err)
+	if !errors.Is(err, target.ErrBroken) || !ok || ended.How != "signal: killed" || len(ended.Log) == 0 {
+		t.Errorf("Stop() without an engine = %v (%+v); want ErrBroken, how it ended, and its log", err, ended)
+	}
+	next := create(t, d)
+	begin(t, next, targettest.Version)
+	if docker.EngineOf(next) == dead {
+		t.Error("the dead engine serves the next container")
+	}
+	if err := errors.Join(c.Remove(ctx), next.Remove(ctx)); err != nil {
+		t.Errorf("Remove() = %v", err)
 	}
 }
 

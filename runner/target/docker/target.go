@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -28,6 +29,7 @@ type Docker struct {
 
 	mu      sync.Mutex
 	engines map[kind]*engine
+	others  []*engine // that serve Config.Alone, or wait to, or are dead and have containers
 	cannot  map[kind]*target.CannotError
 }
 
@@ -108,7 +110,7 @@ func (d *Docker) Can(ctx context.Context, c target.Config) error {
 	if d.opts.CDI && len(c.IDMap) > 0 {
 		return d.unable("use target docker", "not applicable: in a user namespace runc binds the node that the host has at the path of the container's")
 	}
-	e, err := d.engine(ctx, kindOf(c))
+	e, err := d.shared(ctx, kindOf(c))
 	if err == nil && d.opts.CDI {
 		err = tooOld(e.version)
 	}
@@ -121,50 +123,24 @@ func (d *Docker) unable(hint, why string, args ...any) *target.CannotError {
 	return &target.CannotError{Target: d.Name(), Why: fmt.Sprintf(why, args...), Hint: hint}
 }
 
-// engine returns the engine for containers of one kind. An engine that was
-// started and then lost is no matter of Can: what was under way is broken.
-func (d *Docker) engine(ctx context.Context, k kind) (*engine, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.engines[k]; e != nil {
-		return e, nil
-	}
-	if err := d.cannot[k]; err != nil {
-		return nil, err
-	}
-	p, cerr := d.able()
-	if cerr == nil {
-		e, err := startEngine(ctx, k, p)
-		if err == nil {
-			d.engines[k] = e
-			return e, nil
-		}
-		if ctx.Err() != nil {
-			return nil, err // the caller gave up: that says nothing of the machine
-		}
-		cerr = d.unable("", "%v", err)
-	}
-	d.cannot[k] = cerr
-	return nil, cerr
-}
-
 // Create is part of target.Target.
 func (d *Docker) Create(ctx context.Context, c target.Config) (target.Container, error) {
 	if err := d.Can(ctx, c); err != nil {
-		return nil, fmt.Errorf("create: %w", err)
-	}
-	e, err := d.engine(ctx, kindOf(c))
-	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	img, err := d.opts.Images.Image(c.Image)
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
+	e, err := d.serve(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("create: %w", err)
+	}
 	ctr, err := e.create(ctx, c, img)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, err))
+		return nil, fmt.Errorf("create %s: %w", c.Name, errors.Join(target.ErrBroken, e.why(err), d.release(e)))
 	}
+	ctr.leave = func() error { return d.release(e) }
 	if d.opts.CDI {
 		return named{ctr}, nil
 	}
@@ -177,9 +153,10 @@ func (d *Docker) Close(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
-	for k, e := range d.engines {
+	for _, e := range slices.AppendSeq(d.others, maps.Values(d.engines)) {
 		errs = append(errs, e.close())
-		delete(d.engines, k)
 	}
+	clear(d.engines)
+	d.others = nil
 	return errors.Join(errs...)
 }

@@ -22,7 +22,7 @@ type Service struct {
 // Serve starts a daemon, called name in messages. It writes to the file name.said
 // below the scratch directory, and, where it has a log of its own, to that.
 func (w *World) Serve(name string, cmd *exec.Cmd, logs ...string) (*Service, error) {
-	s := &Service{name: name, cmd: cmd, ended: make(chan struct{}), logs: []string{w.Outside(strings.ReplaceAll(name, " ", "-") + ".said")}}
+	s := &Service{name: name, cmd: cmd, ended: make(chan struct{}), logs: []string{w.Outside(name + ".said")}}
 	for _, l := range logs {
 		s.logs = append(s.logs, w.Outside(l))
 	}
