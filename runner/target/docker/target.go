@@ -108,7 +108,7 @@ func (d *Docker) Can(ctx context.Context, c target.Config) error {
 		return d.unable("", "the engine's id map is %v, and %v is asked for", subids, c.IDMap)
 	}
 	if d.opts.CDI && len(c.IDMap) > 0 {
-		return d.unable("use target docker", "not applicable: in a user namespace runc binds the node that the host has at the path of the container's")
+		return d.unable("use target docker", "not applicable: for an engine with userns-remap runc binds the node that this machine has at the container's path, where a fake host has none, and with other flags than the plan's")
 	}
 	e, err := d.shared(ctx, kindOf(c))
 	if err == nil && d.opts.CDI {
