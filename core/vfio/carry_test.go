@@ -24,7 +24,8 @@ type story struct {
 	prepare       func(*rig)
 }
 
-// stories returns each GPU of each profile alone, and what else goes.
+// stories returns each GPU of each profile alone, or with those that share its group,
+// and what else goes.
 func stories(t *testing.T) []story {
 	t.Helper()
 	var out []story
@@ -33,11 +34,21 @@ func stories(t *testing.T) []story {
 		if m.Tegra != nil {
 			continue // an integrated GPU is refused
 		}
-		for _, g := range m.GPUs {
+		for i, g := range m.GPUs {
 			if g.PCI == nil || g.PCI.IOMMUGroup < 0 || g.MIG != nil && len(g.MIG.Instances) > 0 {
 				continue // MIG devices do not come back: see TestMIGDevicesDoNotComeBack
 			}
-			out = append(out, story{name: name + " " + g.PCI.BDF.String(), profile: name, asks: []string{"pci=" + g.PCI.BDF.String()}})
+			s := story{name: name + " " + g.PCI.BDF.String(), profile: name}
+			shared := false // a group that is in the list already
+			for j, o := range m.GPUs {
+				if o.PCI != nil && o.PCI.IOMMUGroup == g.PCI.IOMMUGroup {
+					s.asks = append(s.asks, "pci="+o.PCI.BDF.String())
+					shared = shared || j < i
+				}
+			}
+			if !shared {
+				out = append(out, s)
+			}
 		}
 	}
 	return append(out, more...)
