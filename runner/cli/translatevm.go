@@ -128,19 +128,21 @@ func openers() func(node string) []string {
 	}
 }
 
-// openNodes reads which nodes of /dev are open, and by whom: proc_pid_fd(5).
+// openNodes reads which nodes of /dev are open, and by whom: proc_pid_fd(5). This
+// program, whose NVIDIA library has some open, ends before anything is written.
 func openNodes() map[string][]string {
 	out := map[string][]string{}
+	self := fmt.Sprintf("/proc/%d", os.Getpid())
 	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {
 		return out
 	}
 	for _, file := range files {
+		dir := filepath.Dir(filepath.Dir(file))
 		node, err := os.Readlink(file)
-		if err != nil || !strings.HasPrefix(node, "/dev/") {
+		if err != nil || !strings.HasPrefix(node, "/dev/") || dir == self {
 			continue // it has ended, or is another user's
 		}
-		dir := filepath.Dir(filepath.Dir(file))
 		name, _ := os.ReadFile(dir + "/comm")
 		who := fmt.Sprintf("%s (pid %s)", strings.TrimSpace(string(name)), filepath.Base(dir))
 		if !slices.Contains(out[node], who) {
