@@ -19,6 +19,8 @@ type function struct {
 	irq       int
 	resources [13][3]uint64 // start, end, flags by line
 	multi     bool          // other functions share its slot
+	physfn    *function     // of a virtual function
+	virtual   [6][3]uint64  // the first virtual function's windows, by index
 }
 
 // Windows are handed out from these addresses up, aligned to their size.
@@ -52,14 +54,19 @@ func (b *builder) collect() {
 	}
 	for _, v := range b.m.VFs {
 		add(v.PCIFunction)
+		b.all[len(b.all)-1].physfn = b.functions[v.PF.String()]
 	}
 	slices.SortFunc(b.all, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
-	at32, at64, atIO := uint64(base32), uint64(base64), uint64(baseIO)
-	for i, f := range b.all {
-		if f.irq = 0; f.Driver != "" {
-			f.irq = 32 + 4*i
-		}
+	at := windows{base32, base64, baseIO}
+	n := 0
+	for _, f := range b.all {
 		f.multi = slices.ContainsFunc(b.all, func(o *function) bool { return o != f && sameSlot(o.BDF, f.BDF) })
+		if f.physfn != nil {
+			continue
+		}
+		if n++; f.Driver != "" {
+			f.irq = 28 + 4*n
+		}
 		// The largest window first leaves no gaps.
 		bars := slices.Clone(f.BARs)
 		slices.SortStableFunc(bars, func(x, y host.BAR) int { return cmp.Compare(y.Size, x.Size) })
@@ -68,18 +75,61 @@ func (b *builder) collect() {
 				b.do(fmt.Errorf("PCI function %s: window %d of %d bytes cannot be", f.bdf, bar.Index, bar.Size))
 				continue
 			}
-			next := &at32
-			switch {
-			case bar.Flags&flagIO != 0:
-				next = &atIO
-			case bar.Flags&flag64 != 0:
-				next = &at64
-			}
-			start := (*next + bar.Size - 1) / bar.Size * bar.Size
-			*next = start + bar.Size
-			f.resources[bar.Index] = [3]uint64{start, start + bar.Size - 1, bar.Flags}
+			f.resources[bar.Index] = at.take(bar, 1)
 		}
 	}
+	b.collectVirtual(&at)
+}
+
+// collectVirtual sets room aside for the virtual functions that there can be, as
+// the kernel does, so that making them moves nobody's windows; the windows of one
+// index lie side by side (PCI Express Base Specification, VF BARs). A virtual
+// function has no interrupt but by messages.
+func (b *builder) collectVirtual(at *windows) {
+	for _, f := range b.all {
+		if f.SRIOV == nil {
+			continue
+		}
+		mine := slices.DeleteFunc(slices.Clone(b.all), func(v *function) bool { return v.physfn != f })
+		bars := vfWindows(f.BARs)
+		if len(mine) > 0 {
+			bars = mine[0].BARs // a recording has its own
+		}
+		for _, bar := range bars {
+			if bar.Index < len(f.virtual) && bar.Size > 0 {
+				f.virtual[bar.Index] = at.take(bar, f.SRIOV.Total)
+			}
+		}
+		for _, v := range mine {
+			k := RoutingID(v.BDF) - RoutingID(f.BDF) - f.SRIOV.Offset
+			if f.SRIOV.Stride > 0 {
+				k /= f.SRIOV.Stride
+			}
+			for i, first := range f.virtual {
+				if first[2] != 0 {
+					move := uint64(k) * (first[1] - first[0] + 1)
+					v.resources[i] = [3]uint64{first[0] + move, first[1] + move, first[2]}
+				}
+			}
+		}
+	}
+}
+
+// windows hands out addresses.
+type windows struct{ at32, at64, atIO uint64 }
+
+// take returns the first of n windows side by side.
+func (w *windows) take(bar host.BAR, n int) [3]uint64 {
+	next := &w.at32
+	switch {
+	case bar.Flags&flagIO != 0:
+		next = &w.atIO
+	case bar.Flags&flag64 != 0:
+		next = &w.at64
+	}
+	start := (*next + bar.Size - 1) / bar.Size * bar.Size
+	*next = start + uint64(n)*bar.Size
+	return [3]uint64{start, start + bar.Size - 1, bar.Flags}
 }
 
 // Bits of resource flags (include/linux/ioport.h).

@@ -83,11 +83,16 @@ func max0(s *host.SRIOV) int {
 	return s.Total
 }
 
-// vfWindows are the windows of a virtual function; their sizes are unverified.
+// vfWindows are the windows of a virtual function; their sizes are unverified, but
+// those of 32 bits have to leave room for all functions of many boards.
 func vfWindows(of []host.BAR) []host.BAR {
 	out := slices.Clone(of)
 	for i := range out {
-		out[i].Size = min(out[i].Size, 2<<30)
+		most := uint64(2 << 30)
+		if out[i].Flags&flag64 == 0 {
+			most = 256 << 10
+		}
+		out[i].Size = min(out[i].Size, most)
 	}
 	return out
 }

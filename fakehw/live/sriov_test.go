@@ -199,3 +199,23 @@ func TestVFIODevicesWithIOMMUFD(t *testing.T) {
 	r.wants("!/dev/vfio/devices/vfio0", "/dev/vfio/devices/vfio1", "!/dev/vfio/35")
 	r.consistent()
 }
+
+// Who makes virtual functions moves nobody's windows, interrupts and files.
+func TestVirtualFunctionsLeaveOtherFunctionsAlone(t *testing.T) {
+	r := start(t, "vgpu-a40")
+	files := func() string {
+		return r.cat("/sys/bus/pci/devices/0000:e8:00.0/resource") + r.cat("/sys/bus/pci/devices/0000:e8:00.0/irq") +
+			r.cat("/sys/bus/pci/devices/0000:e8:00.0/config") + r.cat("/proc/driver/nvidia/gpus/0000:e8:00.0/information")
+	}
+	before := files()
+	r.echo("4", "0000:3b:00.0/sriov_numvfs", 0)
+	if files() != before {
+		t.Error("the other GPU changed")
+	}
+	r.echo("2", "0000:e8:00.0/sriov_numvfs", 0)
+	vf := r.cat("/sys/bus/pci/devices/0000:e8:00.5/resource")
+	r.echo("0", "0000:3b:00.0/sriov_numvfs", 0)
+	if r.cat("/sys/bus/pci/devices/0000:e8:00.5/resource") != vf {
+		t.Error("its virtual function moved")
+	}
+}

@@ -29,6 +29,30 @@ func build(t testing.TB, name string, env []string, args ...string) string {
 	return out
 }
 
+// A static program in Go that asks NVML: it loads the library by itself, which needs
+// the C library that it was linked with, as on any machine.
+func TestAStaticProgramAsksNVML(t *testing.T) {
+	machinetest.Require(t)
+	program := build(t, "go", []string{"CGO_ENABLED=1"}, "build", "-ldflags", "-linkmode external -extldflags -static", "-o", "OUT", "./testdata/staticnvml")
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		for profile, want := range map[string]string{
+			"dgx-a100":        "7 NVIDIA A100-SXM4-40GB\n",
+			"a100-mig-2g-3g":  "0 NVIDIA A100-PCIE-40GB\n",
+			"jetson-agx-orin": "0 Orin (nvgpu)\n",
+			"igx-orin":        "0 Orin (nvgpu)\n1 NVIDIA RTX A6000\n",
+			"vgpu-a40":        "0 NVIDIA A40\n1 NVIDIA A40\n",
+			"workstation":     "0 NVIDIA GeForce RTX 4090\n",
+			"no-driver":       "libnvidia-ml.so.1: cannot open shared object file: No such file or directory\n",
+		} {
+			h := machinetest.Host(t, profile)
+			got, exit := machinetest.Run(t, h, machinetest.Working(t, h, o), program)
+			if !strings.HasSuffix(got, want) || (exit != 0) != (profile == "no-driver") {
+				t.Errorf("%s: exit code %d\n%s\nwant %q", profile, exit, got, want)
+			}
+		}
+	})
+}
+
 // A program in C that is linked with the library, a static one in Go that looks
 // at files alone, and one in Go that opens the library itself.
 func TestProgramsListTheGPUs(t *testing.T) {

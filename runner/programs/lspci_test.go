@@ -157,6 +157,29 @@ $`)
 	}
 }
 
+// A board that can have virtual functions says so, and which there are; the ids and
+// windows of those are not in their own space. A public listing of the board of
+// vgpu-a40 has the same place and numbers.
+func TestLspciShowsVirtualFunctions(t *testing.T) {
+	requireProgram(t, "lspci", "pciutils")
+	for num, want := range map[string]string{"0": "Enable- Migration- Interrupt- MSE- ARIHierarchy+", "32": "Enable+ Migration- Interrupt- MSE+ ARIHierarchy+"} {
+		said := paragraphs(says(t, "vgpu-a40", "sh", "-c", "echo "+num+" > /sys/bus/pci/devices/0000:e8:00.0/sriov_numvfs; lspci -D -vv"))
+		pf := said["0000:e8:00.0"]
+		for _, line := range []string{
+			"Capabilities: [bcc v1] Single Root I/O Virtualization (SR-IOV)", want,
+			"Initial VFs: 32, Total VFs: 32, Number of VFs: " + num + ",", "VF offset: 4, stride: 1,", "Capabilities: [c14 v1] Alternative Routing-ID",
+		} {
+			if !strings.Contains(pf, line) {
+				t.Errorf("with %s functions lspci does not say %q:\n%s", num, line, pf)
+			}
+		}
+		vf, ok := said["0000:e8:00.4"]
+		if ok != (num != "0") || ok && (!strings.Contains(vf, "GA102GL [A40]") || !strings.Contains(vf, "[virtual] [size=2G]")) {
+			t.Errorf("with %s functions the first is %v:\n%s", num, ok, vf)
+		}
+	}
+}
+
 // Where a process may read the whole config space it has 4096 bytes.
 func TestLspciReadsTheExtendedConfigSpace(t *testing.T) {
 	requireProgram(t, "lspci", "pciutils")
