@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/fakehw/fault"
+	"gpurig/fakehw/live"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/image"
 	"gpurig/runner/specgen"
@@ -259,13 +261,23 @@ func (p *park) change(ctx context.Context, m *machine, c scenarios.Change) (*mac
 	return p.next(ctx, m, string(data), func() (host.Model, []specgen.FileChange, error) { return apply(m, c) }, m.faults)
 }
 
-// became returns the machine whose model, without faults, programs have made this.
-func (p *park) became(ctx context.Context, m *machine, sound host.Model) (*machine, error) {
+// became returns the machine that m has become by what was written to l. Faults name
+// their GPUs by address now, since a GPU that is given away is not numbered; one whose
+// GPU is out waits until it is back.
+func (p *park) became(ctx context.Context, m *machine, l *live.Host) (*machine, error) {
+	sound := l.Sound()
+	var faults fault.List
+	for _, f := range l.Pinned() {
+		if _, err := fault.Break(sound, append(slices.Clone(faults), f)); err == nil {
+			faults = append(faults, f)
+		}
+	}
 	sum := digest(sound)
 	if sum == digest(m.sound) {
 		return m, nil
 	}
-	return p.next(ctx, m, "became "+sum, func() (host.Model, []specgen.FileChange, error) { return sound, m.files, nil }, m.faults)
+	step := fmt.Sprintf("became %s, faults %q", sum, faults.Texts())
+	return p.next(ctx, m, step, func() (host.Model, []specgen.FileChange, error) { return sound, m.files, nil }, faults)
 }
 
 // reboot returns the machine after a reboot: lazily made nodes are gone, and so

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
@@ -80,6 +81,15 @@ func (s *session) move(m *machine) error {
 	return s.live.SetFaults(m.faults)
 }
 
+// faultOf is what m calls a fault that was set when its GPU had the number in text.
+func (s *session) faultOf(m *machine, text string) string {
+	f, err := fault.Parse(text)
+	if err != nil || slices.Contains(m.faults, f) {
+		return text
+	}
+	return f.Pinned(s.boots.sound).String()
+}
+
 // alive returns the host as one that can be written to.
 func (s *session) alive() (*live.Host, error) {
 	var err error
@@ -129,7 +139,7 @@ func (s *session) follow(ctx context.Context) error {
 	if s.live == nil {
 		return nil
 	}
-	m, err := s.park.became(ctx, s.machine, s.live.Sound())
+	m, err := s.park.became(ctx, s.machine, s.live)
 	if err != nil || m == s.machine {
 		return err
 	}

@@ -44,7 +44,7 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 	case st.Fault != "":
 		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, st.Fault, false) })
 	case st.Heal != "":
-		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, st.Heal, true) })
+		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, s.faultOf(m, st.Heal), true) })
 	}
 	return errors.New("nothing to do") // the loader lets no such step through
 }

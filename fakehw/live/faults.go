@@ -23,6 +23,14 @@ func (h *Host) Faults() fault.List {
 	return slices.Clone(h.faults)
 }
 
+// Pinned is Faults with GPUs named by address, by which they are told whatever becomes
+// of their numbers.
+func (h *Host) Pinned() fault.List {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.pinned)
+}
+
 // SetFaults makes the host have these faults and no others. They lie over it:
 // whatever programs change goes on beneath, and comes to light as faults are
 // healed. A fault names its GPU by the NVML index of the time when it was set, and
