@@ -119,7 +119,7 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 	if !slices.Contains(targetNames(), f.target) {
 		return fmt.Errorf("--target %q: want one of %s", f.target, strings.Join(targetNames(), ", "))
 	}
-	targets, err := openTargets([]string{f.target}, lxd.Options{}, f.lxcVersion, func(string) {})
+	targets, err := openTargets(ctx, []string{f.target}, lxd.Options{}, f.lxcVersion, func(string) {})
 	if err != nil {
 		return err
 	}

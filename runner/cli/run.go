@@ -139,7 +139,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	for _, n := range notes {
 		fmt.Fprintf(s.Err, "note: %s\n", printable(n))
 	}
-	targets, err := openTargets(f.targets, f.lxd, f.lxcVersion, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	targets, err := openTargets(ctx, f.targets, f.lxd, f.lxcVersion, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
 	if err != nil {
 		return err
 	}

@@ -194,32 +194,32 @@ func shippedNames() []string {
 }
 
 // A targetMaker opens one target; the error is why it cannot be had here.
-type targetMaker func(o lxd.Options) (target.Target, error)
+type targetMaker func(ctx context.Context, o lxd.Options) (target.Target, error)
 
 // targetMakers are the targets by name, in the order of reports.
 var targetMakers = []struct {
 	name string
 	make targetMaker
 }{
-	{"sim", func(lxd.Options) (target.Target, error) { return sim.New(nil) }},
-	{"lxc", func(lxd.Options) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
-	{"sim-lxd", func(lxd.Options) (target.Target, error) { return sim.NewLXD(nil) }},
-	{"lxd", func(o lxd.Options) (target.Target, error) { return lxd.Open(o) }},
-	{"lxd-native", func(o lxd.Options) (target.Target, error) { return lxd.OpenNative(o) }},
-	{"incus", func(o lxd.Options) (target.Target, error) {
+	{"sim", func(context.Context, lxd.Options) (target.Target, error) { return sim.New(nil) }},
+	{"lxc", func(context.Context, lxd.Options) (target.Target, error) { return lxc.Open(lxc.Options{}) }},
+	{"sim-lxd", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewLXD(nil) }},
+	{"lxd", func(ctx context.Context, o lxd.Options) (target.Target, error) { return lxd.Open(ctx, o) }},
+	{"lxd-native", func(_ context.Context, o lxd.Options) (target.Target, error) { return lxd.OpenNative(o) }},
+	{"incus", func(ctx context.Context, o lxd.Options) (target.Target, error) {
 		o.Flavour, o.Daemon = lxdapi.Incus, "" // it names one of LXD
-		return lxd.Open(o)
+		return lxd.Open(ctx, o)
 	}},
-	{"incus-native", func(o lxd.Options) (target.Target, error) {
+	{"incus-native", func(_ context.Context, o lxd.Options) (target.Target, error) {
 		o.Flavour, o.Daemon = lxdapi.Incus, "" // it names one of LXD
 		return lxd.OpenNative(o)
 	}},
-	{"sim-oci", func(lxd.Options) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
-	{"oci", func(lxd.Options) (target.Target, error) { return oci.Open(oci.Options{}) }},
-	{"sim-docker", func(lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
-	{"docker", func(lxd.Options) (target.Target, error) { return openDocker(false) }},
-	{"docker-cdi", func(lxd.Options) (target.Target, error) { return openDocker(true) }},
-	{"vfio", func(lxd.Options) (target.Target, error) { return vfio.Open() }},
+	{"sim-oci", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
+	{"oci", func(context.Context, lxd.Options) (target.Target, error) { return oci.Open(oci.Options{}) }},
+	{"sim-docker", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
+	{"docker", func(context.Context, lxd.Options) (target.Target, error) { return openDocker(false) }},
+	{"docker-cdi", func(context.Context, lxd.Options) (target.Target, error) { return openDocker(true) }},
+	{"vfio", func(context.Context, lxd.Options) (target.Target, error) { return vfio.Open() }},
 }
 
 func targetNames() []string {
@@ -236,7 +236,7 @@ var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.
-func openTargets(names []string, o lxd.Options, lxcVersion string, note func(string)) ([]target.Target, error) {
+func openTargets(ctx context.Context, names []string, o lxd.Options, lxcVersion string, note func(string)) ([]target.Target, error) {
 	var out []target.Target
 	auto := slices.Contains(names, "auto")
 	for _, n := range names {
@@ -248,7 +248,7 @@ func openTargets(names []string, o lxd.Options, lxcVersion string, note func(str
 		if !slices.Contains(names, m.name) && (!auto || slices.Contains(byName, m.name)) {
 			continue
 		}
-		t, err := m.make(o)
+		t, err := m.make(ctx, o)
 		if err != nil {
 			var cannot *target.CannotError
 			if auto && errors.As(err, &cannot) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,9 @@ func (o Options) socket(getenv func(string) string) (path string, asked bool) {
 	case "":
 	default:
 		return o.Socket, true
+	}
+	if o.Daemon != "" {
+		return "", false
 	}
 	if s := getenv(strings.ToUpper(string(o.Flavour)) + "_SOCKET"); s != "" {
 		return s, true
@@ -81,16 +85,61 @@ func (l *LXD) open(ctx context.Context, cgroup string, p programs) (*server, err
 	return s, err
 }
 
+// answerTime is how long a daemon that the user named may take: systemd starts one
+// when it is first asked.
+const answerTime = 30 * time.Second
+
+// answers says why the daemon that the user named, if any, cannot be used. Who may not
+// ask it needs root first of all, which able says.
+func (l *LXD) answers(ctx context.Context) error {
+	socket, asked := l.opts.socket(os.Getenv)
+	if !asked {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer for %s", answerTime))
+	defer cancel()
+	api, err := l.dial(ctx, socket)
+	switch {
+	case err == nil:
+		api.Close()
+		return nil
+	case os.Geteuid() != 0 && errors.Is(err, fs.ErrPermission):
+		return nil
+	}
+	return l.unusable(socket, err)
+}
+
+// dial returns the daemon that listens on socket, if it is one that can be used.
+func (l *LXD) dial(ctx context.Context, socket string) (*lxdapi.Client, error) {
+	api, err := lxdapi.Dial(ctx, socket)
+	if err != nil {
+		return nil, err
+	}
+	if f := api.Server().Flavour; f != l.opts.Flavour {
+		err = fmt.Errorf("it is %s", f.Title())
+	} else if why := tooOld(api.Server()); why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		api.Close()
+		return nil, err
+	}
+	return api, nil
+}
+
+func (l *LXD) unusable(socket string, why error) *target.CannotError {
+	return l.unable("start the daemon, name another one, or ask for one of our own: --lxd-socket "+Private, "the daemon at %s: %v", socket, why)
+}
+
 // join uses the daemon that listens on p.socket. It gets a storage pool of ours, and
 // names that no one else has.
 func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, err error) {
-	hint := fmt.Sprintf("start the daemon, name another one, or ask for one of our own: --lxd-socket %s", Private)
-	api, err := lxdapi.Dial(ctx, p.socket)
+	api, err := l.dial(ctx, p.socket)
 	if err != nil {
 		if ctx.Err() != nil || !p.asked {
 			return nil, err
 		}
-		return nil, errors.Join(target.ErrBroken, l.unable(hint, "the daemon at %s: %v", p.socket, err))
+		return nil, errors.Join(target.ErrBroken, l.unusable(p.socket, err))
 	}
 	s := &server{api: api, images: map[string]func() error{}}
 	defer func() {
@@ -98,12 +147,6 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if f := api.Server().Flavour; f != l.opts.Flavour {
-		return nil, l.unable(hint, "the daemon at %s is %s", p.socket, f)
-	}
-	if why := tooOld(api.Server()); why != "" {
-		return nil, errors.Join(target.ErrBroken, l.unable(hint, "the daemon at %s: %s", p.socket, why))
-	}
 	pid, err := listener(p.socket, api.Server())
 	if err != nil {
 		return nil, err

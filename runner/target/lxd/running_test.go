@@ -217,6 +217,11 @@ func TestSocketThatCannotServe(t *testing.T) {
 		if !ok || !strings.Contains(cerr.Why, socket) || !strings.Contains(cerr.Why, want) || !strings.Contains(cerr.Hint, "--lxd-socket") {
 			t.Errorf("%s: Can() = %v; want that it cannot, with %q and a hint", socket, err, want)
 		}
+		// Who opens the target hears of it before anything runs.
+		_, err = lxd.Open(context.Background(), lxd.Options{Socket: socket})
+		if cerr, ok = errors.AsType[*target.CannotError](err); !ok || !strings.Contains(cerr.Why, want) {
+			t.Errorf("%s: Open() = %v; want that it cannot, with %q", socket, err, want)
+		}
 	}
 }
 
@@ -243,6 +248,8 @@ func TestWhichSocket(t *testing.T) {
 	}{
 		{"named", lxd.Options{Flavour: lxdapi.LXD, Socket: "/s"}, map[string]string{"LXD_SOCKET": "/other"}, "/s", true},
 		{"private", lxd.Options{Flavour: lxdapi.LXD, Socket: lxd.Private}, map[string]string{"LXD_SOCKET": "/other"}, "", false},
+		{"a program", lxd.Options{Flavour: lxdapi.LXD, Daemon: "./lxd"}, map[string]string{"LXD_SOCKET": "/other"}, "", false},
+		{"both", lxd.Options{Flavour: lxdapi.LXD, Daemon: "./lxd", Socket: "/s"}, nil, "/s", true},
 		{"LXD_SOCKET", lxd.Options{Flavour: lxdapi.LXD}, map[string]string{"LXD_SOCKET": "/s", "LXD_DIR": "/d"}, "/s", true},
 		{"LXD_DIR", lxd.Options{Flavour: lxdapi.LXD}, map[string]string{"LXD_DIR": "/d"}, "/d/unix.socket", true},
 		{"INCUS_SOCKET", lxd.Options{Flavour: lxdapi.Incus}, map[string]string{"LXD_SOCKET": "/l", "INCUS_SOCKET": "/i"}, "/i", true},

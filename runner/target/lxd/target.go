@@ -22,7 +22,8 @@ import (
 type Options struct {
 	Flavour lxdapi.Flavour // empty: lxdapi.LXD
 	// Socket is that of a daemon to use, which others use too; Private: none but our
-	// own is used. Empty: one that is found running, else our own.
+	// own is used. Empty: our own where Daemon is named, else one that is found
+	// running, else our own.
 	Socket string
 	// Daemon is the program that our own daemon is, so that another version can be put
 	// to the test; empty: DaemonEnv, else the one on the path.
@@ -74,9 +75,13 @@ func New(opts Options) *LXD {
 }
 
 // Open returns a target, or a *target.CannotError where this machine can make no
-// container at all: no root, or a program is missing.
-func Open(opts Options) (*LXD, error) {
+// container at all: no root, a program is missing, or the daemon that the user named
+// cannot be used.
+func Open(ctx context.Context, opts Options) (*LXD, error) {
 	l := New(opts)
+	if err := l.answers(ctx); err != nil {
+		return nil, err
+	}
 	if _, err := l.able(); err != nil {
 		return nil, err
 	}
@@ -103,8 +108,12 @@ func (l *LXD) able() (programs, *target.CannotError) {
 	var cerr *target.CannotError
 	f := l.opts.Flavour
 	tools := []world.Tool{{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare}}
+	get := f.Hint()
+	if l.opts.Daemon != "" {
+		get = fmt.Sprintf("--lxd-daemon and $%s name the program that %s's daemon is; without them it is the one on the path", DaemonEnv, f.Title())
+	}
 	if p.socket, p.asked = l.opts.socket(os.Getenv); p.socket == "" {
-		tools = append(tools, world.Tool{Name: cmp.Or(l.opts.Daemon, f.Daemon()), Hint: f.Hint(), Path: &p.daemon})
+		tools = append(tools, world.Tool{Name: cmp.Or(l.opts.Daemon, f.Daemon()), Hint: get, Path: &p.daemon})
 	} else if at, err := exec.LookPath(cmp.Or(l.opts.Daemon, f.Daemon())); err == nil && !p.asked {
 		p.daemon = at // should nobody answer
 	}

@@ -1,7 +1,9 @@
 package world
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,6 +33,9 @@ func Find(name, probe, hook string, tools ...Tool) (Programs, *target.CannotErro
 	for _, t := range append(tools, Tool{"nsenter", "install util-linux: apt-get install util-linux", &p.Nsenter}) {
 		path, err := exec.LookPath(t.Name)
 		if err != nil {
+			if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
+				return p, cannot(t.Hint, "%s is no program that can be run", t.Name)
+			}
 			return p, cannot(t.Hint, "there is no %s", t.Name)
 		}
 		if *t.Path, err = filepath.Abs(path); err != nil {
