@@ -16,9 +16,13 @@ import (
 //
 // The error says which path could not be made: two things of the model want the
 // same one.
-func Build(m host.Model) (*tree.Tree, error) {
+func Build(m host.Model) (*tree.Tree, error) { return BuildWithout(m, nil) }
+
+// BuildWithout is Build of a host from which functions were pulled out: the others
+// keep their windows and interrupts.
+func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 	b := &builder{t: tree.New(), m: &m, functions: map[string]*function{}}
-	b.collect()
+	b.collect(gone)
 	for _, part := range []func(){
 		b.layout, b.storage, b.pci, b.sriov, b.iommu, b.vfioDevices, b.drm, b.vgpu, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.misc, b.dev,
 	} {

@@ -31,7 +31,7 @@ const (
 )
 
 // collect gathers all functions and gives each its addresses and interrupt.
-func (b *builder) collect() {
+func (b *builder) collect(gone []host.PCIFunction) {
 	add := func(f host.PCIFunction) {
 		bdf := f.BDF.String()
 		x := &function{PCIFunction: f, bdf: bdf, dir: b.bridge(f.BDF) + "/" + bdf}
@@ -58,9 +58,16 @@ func (b *builder) collect() {
 	}
 	slices.SortFunc(b.all, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
 	at := windows{base32, base64, baseIO}
+	places := slices.Clone(b.all)
+	for _, f := range gone {
+		if b.functions[f.BDF.String()] == nil {
+			places = append(places, &function{PCIFunction: f, bdf: f.BDF.String()})
+		}
+	}
+	slices.SortFunc(places, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
 	n := 0
-	for _, f := range b.all {
-		f.multi = slices.ContainsFunc(b.all, func(o *function) bool { return o != f && sameSlot(o.BDF, f.BDF) })
+	for _, f := range places {
+		f.multi = slices.ContainsFunc(places, func(o *function) bool { return o != f && sameSlot(o.BDF, f.BDF) })
 		if f.physfn != nil {
 			continue
 		}
@@ -78,19 +85,19 @@ func (b *builder) collect() {
 			f.resources[bar.Index] = at.take(bar, 1)
 		}
 	}
-	b.collectVirtual(&at)
+	collectVirtual(places, &at)
 }
 
 // collectVirtual sets room aside for the virtual functions that there can be, as
 // the kernel does, so that making them moves nobody's windows; the windows of one
 // index lie side by side (PCI Express Base Specification, VF BARs). A virtual
 // function has no interrupt but by messages.
-func (b *builder) collectVirtual(at *windows) {
-	for _, f := range b.all {
+func collectVirtual(places []*function, at *windows) {
+	for _, f := range places {
 		if f.SRIOV == nil {
 			continue
 		}
-		mine := slices.DeleteFunc(slices.Clone(b.all), func(v *function) bool { return v.physfn != f })
+		mine := slices.DeleteFunc(slices.Clone(places), func(v *function) bool { return v.physfn != f })
 		bars := vfWindows(f.BARs)
 		if len(mine) > 0 {
 			bars = mine[0].BARs // a recording has its own

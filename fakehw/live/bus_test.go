@@ -85,3 +85,23 @@ func TestRefusedWrites(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) { start(t, "workstation").echo(tc.data, tc.path, tc.want) })
 	}
 }
+
+// Who pulls a function out moves nobody's windows and interrupts.
+func TestAFunctionPulledOutLeavesTheOthersWhereTheyAre(t *testing.T) {
+	r := start(t, "dgx-a100")
+	files := func() (out string) {
+		for _, name := range []string{"resource", "irq", "config"} {
+			out += r.cat("/sys/bus/pci/devices/0000:0f:00.0/" + name)
+		}
+		return out + r.cat("/proc/driver/nvidia/gpus/0000:0f:00.0/information")
+	}
+	before, own := files(), r.cat("0000:07:00.0/resource")
+	r.echo("1", "0000:07:00.0/remove", 0)
+	if files() != before {
+		t.Error("the GPU behind it moved")
+	}
+	r.echo("1", "/sys/bus/pci/rescan", 0)
+	if files() != before || r.cat("0000:07:00.0/resource") != own {
+		t.Error("after it came back one moved")
+	}
+}

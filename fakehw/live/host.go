@@ -33,7 +33,7 @@ type Options struct {
 
 // A Host is one fake host. Its methods may be called from several goroutines.
 type Host struct {
-	build func(host.Model) (*tree.Tree, error)
+	build func(m host.Model, gone []host.PCIFunction) (*tree.Tree, error)
 
 	writing sync.Mutex // one change at a time, until everybody was told
 	mem     memory     // guarded by writing
@@ -57,9 +57,9 @@ type Event struct {
 
 // New returns the host that m describes.
 func New(m host.Model, opts Options) (*Host, error) {
-	h := &Host{build: opts.Build, model: m.Clone(), open: map[string]int{}, news: make(chan struct{})}
-	if h.build == nil {
-		h.build = fakehw.Build
+	h := &Host{build: fakehw.BuildWithout, model: m.Clone(), open: map[string]int{}, news: make(chan struct{})}
+	if opts.Build != nil {
+		h.build = func(m host.Model, _ []host.PCIFunction) (*tree.Tree, error) { return opts.Build(m) }
 	}
 	h.mem = newMemory(h.model)
 	var err error
@@ -145,7 +145,7 @@ func (h *Host) become(next host.Model, mem memory) error {
 
 // files makes the tree of a host.
 func (h *Host) files(b fault.Broken, mem memory) (*tree.Tree, error) {
-	t, err := h.build(b.Model)
+	t, err := h.build(b.Model, mem.gone)
 	if err == nil {
 		err = mem.show(t, b.Model)
 	}
