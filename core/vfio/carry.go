@@ -227,6 +227,12 @@ func (x pair) takeBack(sys Sys) error {
 	if err != nil || !mine {
 		return err
 	}
+	if x.do.kind == override && IsDriver(x.do.name) {
+		// Of what the host's driver has, it is somebody else's for later.
+		if driver, _, err := driverOf(sys, x.do.bdf); err != nil || driver != "" && !IsDriver(driver) {
+			return err
+		}
+	}
 	if x.do.kind == numVFs {
 		if used, err := anyUsed(sys, x.do.bdf, x.do.n); err != nil || used {
 			return err

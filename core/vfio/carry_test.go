@@ -67,6 +67,12 @@ var more = []story{
 		r.echo("vfio-pci", "/sys/bus/pci/devices/0000:0a:00.0/driver_override")
 		r.echo("0000:0a:00.0", "/sys/bus/pci/drivers_probe")
 	}},
+	{name: "a GPU of the host's driver that is marked for VFIO already", profile: "workstation", asks: []string{"pci=0a:00.0"}, prepare: func(r *rig) {
+		r.echo("vfio-pci", "/sys/bus/pci/devices/0000:0a:00.0/driver_override")
+	}},
+	{name: "sound that is marked for another driver than it has", profile: "workstation", asks: []string{"pci=0a:00.0"}, prepare: func(r *rig) {
+		r.echo("pci-stub", "/sys/bus/pci/devices/0000:0a:00.1/driver_override")
+	}},
 	{name: "a GPU without a driver, with an override of the administrator's", profile: "workstation", asks: []string{"pci=0a:00.0"}, prepare: func(r *rig) {
 		r.echo("0000:0a:00.0", "/sys/bus/pci/drivers/nvidia/unbind")
 		r.echo("nvidia", "/sys/bus/pci/devices/0000:0a:00.0/driver_override")

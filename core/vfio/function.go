@@ -173,6 +173,12 @@ func (d *making) take(b pci.BDF) error {
 	if err != nil {
 		return err
 	}
+	// By an override for another driver than the one that has it, which does not
+	// count while it has it, it could not come back: it is without one meanwhile.
+	if driver != "" && was != "" && was != driver {
+		d.cleared = append(d.cleared, pair{step{kind: override, bdf: b}, step{kind: override, bdf: b, name: was}})
+		was = ""
+	}
 	if driver != "" {
 		d.released = append(d.released, pair{step{kind: unbind, bdf: b, name: driver}, step{kind: bind, bdf: b, name: driver}})
 	}

@@ -79,6 +79,7 @@ type making struct {
 	parts    []pci.BDF      // functions that have a vGPU or a virtual function of this plan, one each time
 	boards   []pci.BDF      // theirs
 	on       []pair         // virtual functions
+	cleared  []pair         // of an override that would keep them from coming back
 	released []pair         // from the host's drivers
 	marked   []pair         // for a VFIO driver
 	taken    []pair         // by it
@@ -219,7 +220,7 @@ func (d *making) plan() Plan {
 	slices.SortStableFunc(d.released, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(d.place(b.do.bdf), d.place(a.do.bdf)), b.do.bdf.Compare(a.do.bdf))
 	})
-	all := slices.Concat(d.on, d.released, d.marked, d.taken, d.vgpus)
+	all := slices.Concat(d.on, d.cleared, d.released, d.marked, d.taken, d.vgpus)
 	for i, x := range all {
 		p.Writes = append(p.Writes, x.do.write())
 		p.Undo = append(p.Undo, all[len(all)-1-i].undo.write())

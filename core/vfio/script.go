@@ -33,8 +33,11 @@ func Script(p Plan) (string, error) {
 	line("back() {")
 	for i, x := range slices.Backward(all) {
 		so := x.does()
-		if x.do.kind == numVFs {
+		switch {
+		case x.do.kind == numVFs:
 			so += " && unused " + x.do.bdf.String()
+		case x.do.kind == override && x.do.name != "":
+			so += " && loose " + x.do.bdf.String()
 		}
 		line("\tif [ $n -ge %d ] && %s; then %s || lost %d; fi # %s", i+1, so, x.undo, i+1, x.undo.why())
 	}
@@ -86,6 +89,9 @@ const looks = `bound() { [ -e "/sys/bus/pci/drivers/$1/$2" ]; } # driver, functi
 free() { [ -e "/sys/bus/pci/devices/$2" ] && ! bound "$1" "$2"; }
 text() { [ "$(cat "$2" 2>/dev/null)" = "$1" ]; }
 only() { text "$1" "/sys/bus/pci/devices/$2/driver_override"; } # driver, function
+loose() { # no driver of the host has it
+	case $(readlink "/sys/bus/pci/devices/$1/driver") in "" | *vfio-pci | *vfio_pci) ;; *) return 1 ;; esac
+}
 any() { [ -e "/sys/bus/pci/devices/$1" ] && { only '(null)' "$1" || only '' "$1"; }; }
 
 `

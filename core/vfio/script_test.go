@@ -22,6 +22,9 @@ import (
 func TestScriptDoesWhatCarryAndReturnDo(t *testing.T) {
 	for _, s := range []story{
 		{name: "a whole GPU", profile: "workstation", asks: []string{"pci=0a:00.0"}},
+		{name: "a GPU that is marked already", profile: "workstation", asks: []string{"pci=0a:00.0"}, prepare: func(r *rig) {
+			r.echo("vfio-pci", "/sys/bus/pci/devices/0000:0a:00.0/driver_override")
+		}},
 		{name: "vGPUs", profile: "vgpu-l40s", asks: []string{"gputype=mdev mdev=1148", "gputype=mdev mdev=1148"}, prepare: l40sVFs},
 		{name: "mediated devices", profile: "vgpu-a40", asks: []string{"gputype=mdev mdev=nvidia-558"}, prepare: a40VFs},
 		{name: "a virtual function", profile: "vgpu-a40", asks: []string{"gputype=sriov"}},
@@ -45,7 +48,11 @@ func TestScriptDoesWhatCarryAndReturnDo(t *testing.T) {
 				}
 			}
 			run("start", carried, true)
-			run("start", nil, false) // of two, the second
+			given := r.discover()
+			if r.sh(script, "start") {
+				t.Error("of two, the second starts too")
+			}
+			r.same(given, "After a second start")
 			run("stop", returned, true)
 			r.same(was, "After stop")
 			run("stop", nil, true)
@@ -128,7 +135,7 @@ func (r *rig) sh(script, how string) (ok bool) {
 	body = strings.ReplaceAll(body, "$(cat /proc/sys", "$(tell /proc/sys")
 	var stubs strings.Builder
 	stubs.WriteString("ask() { echo \"$*\" >&3; read -r reply <&4; [ \"$reply\" = yes ]; }\ntell() { echo \"tell $1\" >&3; read -r reply <&4; echo \"$reply\"; }\n")
-	for _, name := range []string{"bound", "free", "text", "only", "any", "unused", "there", "put"} {
+	for _, name := range []string{"bound", "free", "text", "only", "any", "loose", "unused", "there", "put"} {
 		fmt.Fprintf(&stubs, "%s() { ask %s \"$@\"; }\n", name, name)
 	}
 	body = strings.Replace(body, "lost() {", stubs.String()+"lost() {", 1)
@@ -197,6 +204,8 @@ func (r *rig) reply(line string) string {
 		return is(text(devices+f[2]+"/driver_override") == f[1])
 	case "any":
 		return is(exists(devices+f[1]) && text(devices+f[1]+"/driver_override") == "(null)")
+	case "loose":
+		return is(driver(f[1]) == "" || driver(f[1]) == "vfio-pci")
 	case "there":
 		return is(exists(f[1]))
 	case "unused":

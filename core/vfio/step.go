@@ -145,7 +145,7 @@ func (s step) takesBack(undo step) bool {
 	case probe:
 		return undo.kind == unbind && undo.bdf == s.bdf && IsDriver(undo.name)
 	case override:
-		return undo.kind == override && undo.bdf == s.bdf && IsDriver(s.name)
+		return undo.kind == override && undo.bdf == s.bdf && undo.name != s.name && (s.name == "" || IsDriver(s.name))
 	case create:
 		return undo == step{kind: remove, uuid: s.uuid}
 	case numVFs, vgpu:
