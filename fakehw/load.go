@@ -356,6 +356,10 @@ func WithDriver(m host.Model, version string) (host.Model, error) {
 	if err != nil {
 		return host.Model{}, &ChangeError{Change: "driver " + version, Err: err}
 	}
+	ours := func(g host.GPU) bool { return g.PCI == nil || g.PCI.ID.Vendor == pci.NVIDIA }
+	if m.Driver == nil && !slices.ContainsFunc(m.GPUs, ours) {
+		return host.Model{}, impossible("driver "+version, "it has neither a GPU of NVIDIA's nor its driver")
+	}
 	out := m.Clone()
 	if out.Userspace != nil {
 		setUserspaceVersion(out.Userspace, release.Version)

@@ -80,6 +80,7 @@ func check(d *strictyaml.Doc, s *Scenario, opts Options) {
 	c.containers(root)
 	c.steps(root)
 	c.expectations(root)
+	c.trials(root)
 }
 
 func (c *checker) labels(root strictyaml.Path) {

@@ -22,6 +22,11 @@ type Options struct {
 	Reasons []string // reasons of refusals, warnings and notes
 	// Fault says what is wrong with the text of a fault; nil: nothing is checked.
 	Fault func(text string) error
+	// Driver says what is wrong with a driver's version or branch; nil: nothing is checked.
+	Driver func(version string) error
+	// Try returns the host of a scenario, by its name, under a driver (empty: its own),
+	// or why it cannot have that; nil: nothing is checked.
+	Try func(name, scenarioFile, driver string) (Trial, error)
 	// HostFile says what is wrong with the host's file beside a scenario, and Twin
 	// whether there is a scenario of that name beside it; nil: nothing is checked.
 	HostFile func(name, scenarioFile string) error

@@ -123,6 +123,10 @@ func (c *checker) hostFile(h string, w strictyaml.Path) {
 func (c *checker) driver(v string, w strictyaml.Path) {
 	if v != "" && !driverForm(v) {
 		c.At(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
+	} else if v != "" && c.opts.Driver != nil {
+		if err := c.opts.Driver(v); err != nil {
+			c.At(w, "", "%v", err)
+		}
 	}
 }
 

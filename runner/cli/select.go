@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/strictyaml"
+	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
@@ -48,7 +49,11 @@ func (x *selection) flags(cmd *cobra.Command) {
 
 // words are what scenarios may say.
 func words() scenarios.Options {
-	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin}
+	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin, Try: runner.Profiles{}.Try}
+	o.Driver = func(version string) error {
+		_, err := catalog.FindDriver(version)
+		return err
+	}
 	o.HostFile = func(name, scenarioFile string) error {
 		_, err := runner.Profiles{}.Host(name, scenarioFile)
 		return err
