@@ -24,9 +24,9 @@ import (
 
 // Options adjust a Host. The zero value suits a host that is its model.
 type Options struct {
-	// Build makes the tree of a model; nil: fakehw.Build. It must not keep or
-	// share what it returns.
-	Build func(host.Model) (*tree.Tree, error)
+	// Build makes the tree of a model from which functions were pulled out; nil:
+	// fakehw.BuildWithout. It must not keep or share what it returns.
+	Build func(m host.Model, gone []host.PCIFunction) (*tree.Tree, error)
 	// Faults are what is broken at first; see SetFaults.
 	Faults fault.List
 }
@@ -59,7 +59,7 @@ type Event struct {
 func New(m host.Model, opts Options) (*Host, error) {
 	h := &Host{build: fakehw.BuildWithout, model: m.Clone(), open: map[string]int{}, news: make(chan struct{})}
 	if opts.Build != nil {
-		h.build = func(m host.Model, _ []host.PCIFunction) (*tree.Tree, error) { return opts.Build(m) }
+		h.build = opts.Build
 	}
 	h.mem = newMemory(h.model)
 	var err error

@@ -63,12 +63,15 @@ func (r Request) Broken() (fault.Broken, error) { return fault.Break(r.Model, r.
 
 // Tree builds the host, makes the changes, and breaks it. It is what the
 // generator sees.
-func (r Request) Tree() (*tree.Tree, error) {
+func (r Request) Tree() (*tree.Tree, error) { return r.without(nil) }
+
+// without is Tree of a host from which functions were pulled out.
+func (r Request) without(gone []host.PCIFunction) (*tree.Tree, error) {
 	b, err := r.Broken()
 	if err != nil {
 		return nil, err
 	}
-	t, err := r.base(b.Model)
+	t, err := r.base(b.Model, gone)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +85,9 @@ func (r Request) Tree() (*tree.Tree, error) {
 
 // base builds the host m before the changes to its files. A recorded host is as
 // it was recorded; what became of its model is done to its files.
-func (r Request) base(m host.Model) (*tree.Tree, error) {
+func (r Request) base(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 	if r.Recording == "" {
-		return fakehw.Build(m)
+		return fakehw.BuildWithout(m, gone)
 	}
 	f, err := hosts.Parse("recorded host", []byte(r.Recording))
 	if err != nil {
