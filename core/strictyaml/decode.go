@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // A Field is a struct field that a key sets.
@@ -277,6 +278,9 @@ func (d *Doc) text(n ast.Node, w Path, f *Field) string {
 		d.fail(at, w, "", "%s is %s; want one value", w, kindOf(n))
 	case d.opts.Text > 0 && len(s) > d.opts.Text:
 		d.fail(at, w, "", "%s has %d bytes; at most %d", w, len(s), d.opts.Text)
+	case plain(n) && strings.Contains(s, ": "):
+		// No plain text has that: the reader took a colon in the key for its end.
+		d.fail(at, w, "Put the key in quotes, all of it.", "the key before %s was cut at its first colon", quote(s))
 	case !d.opts.Words && !isText(n):
 		d.fail(at, w, "Put it in quotes: "+quote(s)+".", "%s is %s; want a text", w, kindOf(n))
 	case !d.opts.Lines && strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f }):
@@ -328,6 +332,12 @@ func scalar(n ast.Node) (string, bool) {
 		return strings.TrimSpace(n.GetToken().Value), true
 	}
 	return "", false
+}
+
+// plain reports whether a text stands there without quotes.
+func plain(n ast.Node) bool {
+	s, ok := n.(*ast.StringNode)
+	return ok && s.Token.Type == token.StringType
 }
 
 // isText reports whether a value is a text to other readers of YAML too.

@@ -94,7 +94,7 @@ func remedy(msg string) string {
 	case strings.Contains(msg, "value is not allowed in this context"), strings.Contains(msg, "non-map value is specified"):
 		return "Begin the keys of one level in one column."
 	case strings.Contains(msg, "end token"), strings.Contains(msg, "must be specified"):
-		return "Close each bracket and each quote that is open."
+		return "Close each bracket and each quote that is open, and put a key with a colon in quotes."
 	}
 	return ""
 }

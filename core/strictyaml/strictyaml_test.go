@@ -100,6 +100,7 @@ func TestReadRefuses(t *testing.T) {
 		{"B18 a null byte", "host: x\nname: \x00\n", "f:2:7: has the character U+0000"},
 		{"B18 what a terminal writes over", "host: x # \rhost: y\n", "f:1:11: has the character U+000D"},
 		{"B18 not UTF-8", "host: é\xff\n", "f:1:8: not UTF-8 text"},
+		{"a key with a colon, of a text", "{host: x, name:y: z}", `f:1:16: the key before "y: z" was cut at its first colon`},
 		{"control characters in quotes", `host: "a\nb"`, `f:1:7: host has control characters: "a\nb"`},
 		{"what a type refuses", "number: '195'\n", `f:1:9: number: device number "195": want major:minor`},
 		{"deep in a list", "leaves: [{}, {number: x}]\n", `f:1:23: leaves[1].number: device number "x"`},
