@@ -105,23 +105,17 @@ func (s *session) write(ctx context.Context, what map[string]string) error {
 	if err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- writeTo(l, what) }()
-	select {
-	case err = <-done:
-	case <-ctx.Done(): // the kernel waits until nobody has the device open
-		err = context.Cause(ctx)
-	}
-	if err != nil {
+	if err := writeTo(l, what); err != nil {
 		return err
 	}
 	return s.follow(ctx)
 }
 
-// writeTo writes as the shell's echo does.
+// writeTo writes as the shell's echo does. What would wait does so for good: nobody
+// closes anything meanwhile.
 func writeTo(l *live.Host, what map[string]string) error {
 	for _, p := range slices.Sorted(maps.Keys(what)) {
-		if err := l.Sys().Write(p, []byte(what[p]+"\n")); err != nil {
+		if err := l.Sys().WriteNow(p, []byte(what[p]+"\n")); err != nil {
 			return fmt.Errorf("write %q: %w", what[p], err)
 		}
 	}

@@ -223,3 +223,23 @@ func TestVirtualMachinesOnHardware(t *testing.T) {
 		t.Errorf("without vfio-pci: %+v, %v", r.Results, err)
 	}
 }
+
+// A write that would wait for who has the device open would do so for good.
+func TestAWriteThatWouldWaitIsBroken(t *testing.T) {
+	s, err := sim.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := runner.Run(t.Context(), runner.Options{Targets: []target.Target{s}, Specs: &fakeSpecs{}, Hosts: runner.Profiles{}}, parse(t, `
+host: workstation
+containers: {vm1: {vm: true, devices: {gpu0: {pci: "0000:0a:00.0"}}}}
+steps: [{start: vm1}, {change: {write: {/sys/bus/pci/drivers/vfio-pci/unbind: "0000:0a:00.0"}}}]
+expect: {vm1: {running: true}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Totals.Broken != 1 || !strings.Contains(r.Results[0].Reason, "vfio-pci/unbind: the write waits until nobody has the device open") {
+		t.Errorf("results: %+v; want broken by a write that waits", r.Results)
+	}
+}

@@ -142,7 +142,7 @@ func advice(s step, err error) string {
 	case is(syscall.ENOSPC):
 		return "End a virtual machine that has a vGPU of this board, or ask for a smaller type."
 	case is(syscall.ENOENT, syscall.ENODEV) && s.kind == bind:
-		return "Load the driver " + s.name + " again, then return the devices once more."
+		return "Load the driver " + s.name + " again, and look whether driver_override of " + s.bdf.String() + " is for another; then return the devices once more."
 	case is(syscall.ENOENT, syscall.ENODEV):
 		return "The device or its driver is gone: make the plan again."
 	case is(syscall.EBUSY):

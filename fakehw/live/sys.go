@@ -1,6 +1,7 @@
 package live
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"sync"
@@ -26,6 +27,26 @@ func (s Sys) Write(path string, data []byte) error {
 		return &fs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
 	}
 	if no := s.h.Write(at, data); no != 0 {
+		return &fs.PathError{Op: "write", Path: path, Err: no}
+	}
+	return nil
+}
+
+// ErrWaits says that a write would have to wait.
+var ErrWaits = errors.New("the write waits until nobody has the device open")
+
+// WriteNow is Write, but for what would have to wait: that is ErrWaits, and nothing
+// has changed.
+func (s Sys) WriteNow(path string, data []byte) error {
+	at, err := host.Resolve(s, path)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.ENOENT}
+	}
+	no, waits := s.h.writeNow(at, data)
+	if waits {
+		return &fs.PathError{Op: "write", Path: path, Err: ErrWaits}
+	}
+	if no != 0 {
 		return &fs.PathError{Op: "write", Path: path, Err: no}
 	}
 	return nil

@@ -36,26 +36,33 @@ func (h *Host) Write(path string, data []byte) syscall.Errno {
 
 // try writes once. If it has to wait, it waits, and wait says to try again.
 func (h *Host) try(path string, data []byte) (no syscall.Errno, wait bool) {
-	h.writing.Lock()
 	h.mu.Lock()
 	news := h.news
 	h.mu.Unlock()
+	no, wait = h.writeNow(path, data)
+	if wait {
+		select {
+		case <-news:
+		case <-time.After(patience): // holders do not tell when they close
+		}
+	}
+	return no, wait
+}
+
+// writeNow writes once, unless it would have to wait.
+func (h *Host) writeNow(path string, data []byte) (no syscall.Errno, waits bool) {
+	h.writing.Lock()
+	defer h.writing.Unlock()
 	w := &write{m: h.Sound(), mem: h.mem.clone(), h: h}
 	no = w.store(path, data)
-	if !w.waiting {
-		defer h.writing.Unlock()
-		same := no != 0 || reflect.DeepEqual(w.m, h.model) && reflect.DeepEqual(w.mem, h.mem)
-		if !same && h.become(w.m, w.mem) != nil {
-			return syscall.EIO, false // no such host can be: it is refused
-		}
-		return no, false
+	if w.waiting {
+		return 0, true
 	}
-	h.writing.Unlock()
-	select {
-	case <-news:
-	case <-time.After(patience): // holders do not tell when they close
+	same := no != 0 || reflect.DeepEqual(w.m, h.model) && reflect.DeepEqual(w.mem, h.mem)
+	if !same && h.become(w.m, w.mem) != nil {
+		return syscall.EIO, false // no such host can be: it is refused
 	}
-	return 0, true
+	return no, false
 }
 
 // patience is how long a write that waits does so before it looks again.
