@@ -33,6 +33,7 @@ type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Terminal bool // Err is a terminal that shows progress
+	Same     bool // and Out is the same one
 	Columns  int  // that it is wide; 0: not known
 	Colour   bool
 }

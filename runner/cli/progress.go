@@ -9,9 +9,9 @@ import (
 	"gpurig/reports"
 )
 
-// A progress shows results as they come: one line that is written over on a
-// terminal, with what is not a pass above it; elsewhere a line for each result
-// that is not a pass or a skip, and a count now and then.
+// A progress shows results as they come: on a terminal one line that is written over;
+// above it, and elsewhere, a line for each result that failed or is broken. Where the
+// summary comes to the same terminal these are counted, since it names them.
 type progress struct {
 	s     Streams
 	all   int
@@ -38,14 +38,17 @@ func (p *progress) result(r reports.Result) {
 	case reports.Differ:
 		p.done.Differ++
 	}
-	if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
+	bad := ""
+	if n := p.done.Fail + p.done.Broken; n > 0 && p.s.Same {
+		bad = fmt.Sprintf(", %d not passed", n)
+	} else if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
 		p.clear()
 		fmt.Fprintf(p.s.Err, "%s %s\n", p.colour(strings.ToUpper(string(r.Verdict))), printable(r.Key()))
 	}
 	if p.s.Terminal && (time.Since(p.shown) > redraw || p.done.All() == p.all) {
 		p.shown = time.Now()
 		p.clear()
-		fmt.Fprint(p.s.Err, p.fit(fmt.Sprintf("%d of %d  %s", p.done.All(), p.all, printable(r.Key()))))
+		fmt.Fprint(p.s.Err, p.fit(fmt.Sprintf("%d of %d%s  %s", p.done.All(), p.all, bad, printable(r.Key()))))
 		p.drawn = true
 	}
 }

@@ -153,9 +153,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		return errors.Join(err, closeTargets(targets))
 	}
 	show.end()
-	if err := closeTargets(targets); err != nil {
-		return broken(err)
-	}
+	lost := []error{closeTargets(targets)}
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes = notes
@@ -163,12 +161,13 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		r.Selection = selectionOf(variants)
 	}
 	for _, file := range f.files {
-		if err := reports.Write(file, r); err != nil {
-			return broken(err)
-		}
+		lost = append(lost, reports.Write(file, r))
 	}
 	if err := summary(s.Out, r, time.Since(started)); err != nil {
 		return err
+	}
+	if err := errors.Join(lost...); err != nil {
+		return broken(err)
 	}
 	return codeOf(r)
 }
