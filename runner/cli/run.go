@@ -190,6 +190,8 @@ func (f runFlags) fitDaemon() error {
 	switch {
 	case f.lxd.Daemon != "" && !lxdToo:
 		return hint(errors.New("--lxd-daemon without a target that has one"), "--target lxd or lxd-native")
+	case f.lxd.Daemon != "" && f.lxd.Socket != "" && f.lxd.Socket != lxd.Private && !slices.Contains(f.targets, "lxd-native"):
+		return hint(errors.New("--lxd-daemon with --lxd-socket: the daemon there is used, and no other program is run"), "leave one of them out")
 	case f.lxd.Socket != "" && !lxdToo && !incusToo:
 		return hint(errors.New("--lxd-socket without a target that has a daemon"), "--target lxd, lxd-native, incus or incus-native")
 	}
