@@ -32,6 +32,11 @@ func (p Plan) pairs() ([]pair, error) {
 	if p.Boot != "" && !isUUID(p.Boot) {
 		return nil, refuse.New(BadPlan, "", "%s is the name of no boot", strconv.QuoteToASCII(p.Boot)).WithHint("Make the plan again.")
 	}
+	for _, d := range p.Devices {
+		if d.MDev != "" && !isUUID(d.MDev) {
+			return nil, refuse.New(BadPlan, "", "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
+		}
+	}
 	var out []pair
 	for i, w := range p.Writes {
 		do, err := parseStep(w)

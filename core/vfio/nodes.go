@@ -57,6 +57,9 @@ func isNumber(s string) bool {
 // both given: a monitor that opens the two for one device gets neither.
 func (d Device) Nodes(r host.Root) (Nodes, error) {
 	dir := at(d.BDF)
+	if d.MDev != "" && !isUUID(d.MDev) {
+		return Nodes{}, refuse.New(BadPlan, d.Name, "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
+	}
 	if d.MDev != "" {
 		dir = mdevs + d.MDev
 	}

@@ -18,7 +18,7 @@ func Script(p Plan) (string, error) {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("#!/bin/sh")
 	line("# As root: \"start\" before the machine starts, \"stop\" after it has ended.")
-	line("n=0   # the last write that was tried")
+	line("n=0   # the last write that was done or is being done")
 	line("bad=0 # whether something was not given back")
 	line("")
 	b.WriteString(looks)
@@ -56,7 +56,7 @@ func Script(p Plan) (string, error) {
 	for i, x := range all {
 		line("\t%s || failed %d 'the host is not as it was'", x.was(), i+1)
 		line("\tn=%d", i+1)
-		line("\t%s || failed %d 'the kernel refused it'", x.do, i+1)
+		line("\t%s || { n=%d; failed %d 'the kernel refused it'; }", x.do, i, i+1)
 		line("\t%s || failed %d 'it had no effect' # %s", x.does(), i+1, x.do.why())
 	}
 	line("\t:")
@@ -70,12 +70,18 @@ func Script(p Plan) (string, error) {
 	}
 	line("}")
 	line("")
+	line("alone() { # of such scripts, till its end")
+	line("\tif command -v flock > /dev/null; then exec 9>> /run/gpurig-vfio.lock && flock 9 || exit 1; fi")
+	line("}")
+	line("")
 	line("case $1 in")
 	line("start)")
 	line("\tif over; then echo 'the host was rebooted since: make the script again' >&2; exit 1; fi")
+	line("\talone")
 	line("\tstart ;;")
 	line("stop)")
 	line("\tif over; then exit 0; fi # nothing of it is left")
+	line("\talone")
 	line("\tn=%d", len(all))
 	line("\tback")
 	line("\texit $bad ;;")

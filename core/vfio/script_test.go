@@ -115,12 +115,28 @@ func TestScriptAfterAReboot(t *testing.T) {
 	}
 }
 
-// A plan that somebody edited makes no script of his.
-func TestScriptOfAnEditedPlan(t *testing.T) {
-	p := start(t, load(t, "workstation")).carry("pci=0a:00.0")
-	p.Boot = "$(reboot)"
-	_, err := vfio.Script(p)
+// A plan that somebody edited makes no script of his, and no arguments.
+func TestEditedPlan(t *testing.T) {
+	r := start(t, load(t, "workstation"))
+	p, err := r.plan("pci=0a:00.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	boot, mdev := p, p
+	boot.Boot = "$(reboot)"
+	mdev.Devices = slices.Clone(p.Devices)
+	mdev.Devices[0].MDev = "../../../../dev/x,display=on"
+	for _, p := range []vfio.Plan{boot, mdev} {
+		_, err := vfio.Script(p)
+		refused(t, err, vfio.BadPlan)
+		refused(t, vfio.Carry(t.Context(), r, p), vfio.BadPlan)
+		refused(t, vfio.Return(t.Context(), r, p), vfio.BadPlan)
+	}
+	_, err = mdev.Devices[0].Nodes(r)
 	refused(t, err, vfio.BadPlan)
+	if len(r.writes) > 0 {
+		t.Errorf("writes %q", r.writes)
+	}
 }
 
 // sh runs a script; ok says whether it ended well. The host answers its questions and
@@ -133,6 +149,7 @@ func (r *rig) sh(script, how string) (ok bool) {
 	body := regexp.MustCompile(`echo (\S*) > (/sys\S+)`).ReplaceAllString(script, `put "$1" $2`)
 	body = regexp.MustCompile(`\[ (! )?-e (/sys/bus/mdev\S+) \]`).ReplaceAllString(body, `$1 there $2`)
 	body = strings.ReplaceAll(body, "$(cat /proc/sys", "$(tell /proc/sys")
+	body = regexp.MustCompile(`(?m)^\tif command -v flock.*$`).ReplaceAllString(body, "\t:")
 	var stubs strings.Builder
 	stubs.WriteString("ask() { echo \"$*\" >&3; read -r reply <&4; [ \"$reply\" = yes ]; }\ntell() { echo \"tell $1\" >&3; read -r reply <&4; echo \"$reply\"; }\n")
 	for _, name := range []string{"bound", "free", "text", "only", "any", "loose", "unused", "there", "put"} {
