@@ -82,7 +82,7 @@ func (h *Hardware) unfit(v *scenarios.Variant) string {
 	case slices.ContainsFunc(v.Changes, func(c scenarios.Change) bool { return !h.allows(c) }) || len(v.Faults) > 0 || len(v.Specs) > 0 || v.Driver != "":
 		return "begins with changes to its host, and this machine is left as it is"
 	case hasMachine(v) && h.Sys == nil:
-		return "hands GPUs to virtual machines, and this machine is left as it is"
+		return "hands GPUs to virtual machines, and this machine is left as it is without --allow-reconfigure"
 	case hasMachine(v) && slices.ContainsFunc(slices.Collect(maps.Values(v.Containers)), func(c scenarios.Container) bool { return !c.VM }):
 		return "has containers beside virtual machines, which is for fake hosts"
 	case h.Problem != "" && v.Needs.Vendor == "nvidia":

@@ -51,7 +51,7 @@ one, show what fails then. Hosts that cannot have the fault are skipped.
 With --hardware this machine takes the place of every host. Scenarios that say what
 they need are run where it is there; those that name a fake host are skipped. Nothing
 on the machine is changed, unless --allow-reconfigure lets scenarios change how GPUs
-are partitioned; each puts it back. Where no --target is given, containers are LXD's, or plain
+are partitioned and hand them to virtual machines; each puts it back. Where no --target is given, containers are LXD's, or plain
 LXC's on a machine without LXD, beside a simulation of them.`,
 		Example: `  gpurig run
   gpurig run --target sim,lxc --label mig --report out/report.json
@@ -72,7 +72,7 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	fl.IntVar(&f.jobs, "jobs", 0, "`N` scenarios at a time (default one for each processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
 	addFaults(cmd, &f.faults)
-	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs, which is put back after each")
+	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs and hand them to virtual machines, which is put back after each")
 	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")
 	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`TIME` that one scenario may take on one target")
 	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
