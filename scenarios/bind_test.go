@@ -39,6 +39,8 @@ func TestBindFillsInWhatTheHostHas(t *testing.T) {
 		{name: "too many", host: "dgx-a100", needs: `{gpus: "<=2", vendor: nvidia}`, text: "x", why: "needs <=2 GPUs of nvidia, and the host has 8"},
 		{name: "another vendor", host: "amd-mi300x", needs: `{vendor: nvidia}`, text: "x", why: "a GPU of nvidia"},
 		{name: "no MIG device", host: "a100-mig-empty", needs: `{mig: true}`, text: "x", why: "needs a MIG device"},
+		{name: "no IOMMU", host: "t4-server", needs: `{vfio: true}`, text: "x", why: "needs a GPU in an IOMMU group"},
+		{name: "no vfio-pci", host: "workstation-intel", needs: `{vfio: true}`, text: "x", why: "needs vfio-pci"},
 		{name: "no driver", host: "no-driver", needs: `{vendor: nvidia}`, text: "x", why: "driver, and it is not loaded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
