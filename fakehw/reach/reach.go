@@ -1,29 +1,33 @@
 // Package reach is how a user reaches the fake machines that run: from another
 // terminal, to see what is broken on them and to break or heal more.
 //
-// Each machine listens on a socket in a folder that only its user can enter, and
-// answers nobody else but root. A request and its reply are one line of JSON
-// each. What a change does to the machine is package live's affair.
+// Each machine listens on a socket in the abstract name space (unix(7)), which has no
+// file: nothing is left of it when its process ends, however that ends (F28, F29).
+// It answers its user and root, and only what that user listens on is taken for a
+// machine. Who is in another network namespace does not see it. A request and its
+// reply are one line of JSON each. What a change does to the machine is package
+// live's affair.
 package reach
 
 import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
@@ -59,6 +63,9 @@ var (
 	ErrSilent  = errors.New("does not answer: its process is stopped, or has no time")
 )
 
+// errForeign is said of a socket that somebody else listens on.
+var errForeign = errors.New("not of this user")
+
 // A Refusal is what a machine says of a request that it does not carry out.
 type Refusal struct{ Text, Hint string }
 
@@ -69,15 +76,13 @@ const (
 	patience = 3 * time.Second // for one exchange
 )
 
-// Dir is the folder of this user's machines: gpurig in XDG_RUNTIME_DIR, else
-// gpurig-UID in the folder of temporary files. It is the same inside a machine, also
-// in the user namespace of one, where the user is root.
-func Dir() string {
-	if d := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(d) {
-		return filepath.Join(d, "gpurig")
-	}
+// User names this user, whose machines are listed: by its id, and by its folder of
+// temporary files, so that who sets TMPDIR has machines apart. It is the same inside
+// a machine, also in the user namespace of one, where the user is root.
+func User() string {
 	text, _ := os.ReadFile("/proc/self/uid_map") // without it, no user has another id outside
-	return filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-%d", outside(uint64(os.Geteuid()), string(text))))
+	folder := sha256.Sum256([]byte(os.TempDir()))
+	return fmt.Sprintf("%d-%x", outside(uint64(os.Geteuid()), string(text)), folder[:4])
 }
 
 // outside returns what a user is called in the namespace above, by uid_map
@@ -92,34 +97,13 @@ func outside(uid uint64, uidMap string) uint64 {
 	return uid
 }
 
-// ours makes sure that dir is a folder of ours that nobody else can enter.
-func ours(dir string) error {
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return fmt.Errorf("%s is not a folder of this user that is closed to others: %w", dir, fs.ErrPermission)
-	}
-	return nil
-}
-
-// Serve lets h be reached as a machine of the host called name until stop is
-// called, which takes the socket away.
-func Serve(dir, name string, h *live.Host) (stop func(), err error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := ours(dir); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, socketName())
-	l, err := listen(path)
+// Serve lets h be reached as a machine of the user and of the host called name until
+// stop is called.
+func Serve(user, name string, h *live.Host) (stop func(), err error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: prefix(user) + rand.Text()})
 	if err != nil {
 		return nil, err
 	}
-	go sweep(dir)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -136,10 +120,8 @@ func Serve(dir, name string, h *live.Host) (stop func(), err error) {
 		}
 	})
 	return func() {
-		_ = os.Remove(path) // before nobody answers there
 		l.Close()
 		all.Wait()
-		_ = os.Remove(dir) // if it was the last
 	}, nil
 }
 
@@ -200,10 +182,9 @@ func readLine(c net.Conn) ([]byte, error) {
 	return s.Bytes(), nil
 }
 
-// List returns the machines that run, by process id. What lies in the folder and
-// answers no more is taken away.
-func List(ctx context.Context, dir string) ([]Machine, error) {
-	names, err := sockets(dir)
+// List returns the user's machines that run, by process id.
+func List(ctx context.Context, user string) ([]Machine, error) {
+	names, err := sockets(user)
 	if err != nil {
 		return nil, err
 	}
@@ -212,14 +193,11 @@ func List(ctx context.Context, dir string) ([]Machine, error) {
 	var all sync.WaitGroup
 	for _, name := range names {
 		all.Go(func() {
-			m, err := exchange(ctx, dir, name, Request{})
-			switch {
-			case dead(err):
-				_ = os.Remove(filepath.Join(dir, name))
-				return
-			case err != nil:
-				m.Silent = true
+			m, err := exchange(ctx, name, Request{})
+			if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, errForeign) {
+				return // it has ended meanwhile, or is none
 			}
+			m.Silent = err != nil
 			mu.Lock()
 			out = append(out, m)
 			mu.Unlock()
@@ -231,8 +209,8 @@ func List(ctx context.Context, dir string) ([]Machine, error) {
 }
 
 // Find returns the machine of that process id, or the only one of that host.
-func Find(ctx context.Context, dir, name string) (Machine, error) {
-	all, err := List(ctx, dir)
+func Find(ctx context.Context, user, name string) (Machine, error) {
+	all, err := List(ctx, user)
 	if err != nil {
 		return Machine{}, err
 	}
@@ -261,8 +239,8 @@ func Find(ctx context.Context, dir, name string) (Machine, error) {
 
 // Ask sends a request to a machine that List or Find returned, and returns what it
 // is then. The error is a *Refusal where the machine says no.
-func Ask(ctx context.Context, dir string, m Machine, r Request) (Machine, error) {
-	now, err := exchange(ctx, dir, m.socket, r)
+func Ask(ctx context.Context, m Machine, r Request) (Machine, error) {
+	now, err := exchange(ctx, m.socket, r)
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
 		err = ErrSilent
 	}
@@ -274,17 +252,21 @@ func Ask(ctx context.Context, dir string, m Machine, r Request) (Machine, error)
 
 // exchange is one request and its reply. What is known of a machine that does not
 // answer is its process.
-func exchange(ctx context.Context, dir, socket string, r Request) (Machine, error) {
+func exchange(ctx context.Context, socket string, r Request) (Machine, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	m := Machine{socket: socket}
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", filepath.Join(dir, socket))
+	c, err := d.DialContext(ctx, "unix", socket)
 	if err != nil {
 		return m, err
 	}
 	defer c.Close()
-	m.PID = listener(c)
+	cred := peer(c)
+	if cred == nil || int(cred.Uid) != os.Geteuid() {
+		return m, errForeign
+	}
+	m.PID = int(cred.Pid)
 	deadline, _ := ctx.Deadline()
 	_ = c.SetDeadline(deadline)
 	if err := json.NewEncoder(c).Encode(r); err != nil {

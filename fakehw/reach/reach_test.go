@@ -2,15 +2,17 @@ package reach_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
@@ -35,15 +37,17 @@ func host(t *testing.T) *live.Host {
 	return h
 }
 
-// folder is short: the path of a socket has 107 bytes.
-func folder(t *testing.T) string {
+// nobody is a user that no other test is.
+func nobody() string { return "test-" + rand.Text() }
+
+// named listens as a machine of the user would that has this name.
+func named(t *testing.T, user, name string) *net.UnixListener {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "reach")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: "@gpurig/machine/" + user + "/" + name, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
+	return l
 }
 
 func list(t *testing.T, texts ...string) fault.List {
@@ -58,24 +62,24 @@ func list(t *testing.T, texts ...string) fault.List {
 // A machine is found by its host or its process, broken and healed while it
 // runs, and gone when it stops.
 func TestReach(t *testing.T) {
-	ctx, dir, h := context.Background(), folder(t), host(t)
-	stop, err := reach.Serve(dir, "t4-server", h)
+	ctx, user, h := context.Background(), nobody(), host(t)
+	stop, err := reach.Serve(user, "t4-server", h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"t4-server", strconv.Itoa(os.Getpid())} {
-		if m, err := reach.Find(ctx, dir, name); err != nil || m.Host != "t4-server" || m.PID != os.Getpid() {
+		if m, err := reach.Find(ctx, user, name); err != nil || m.Host != "t4-server" || m.PID != os.Getpid() {
 			t.Errorf("Find(%s) = %+v, %v", name, m, err)
 		}
 	}
-	if _, err := reach.Find(ctx, dir, "dgx-a100"); !errors.Is(err, reach.ErrNone) {
+	if _, err := reach.Find(ctx, user, "dgx-a100"); !errors.Is(err, reach.ErrNone) {
 		t.Errorf("Find of another host = %v", err)
 	}
 	sound := h.Tree().Sum()
 	ask := func(r reach.Request) (string, error) {
-		m, err := reach.Find(ctx, dir, "t4-server")
+		m, err := reach.Find(ctx, user, "t4-server")
 		if err == nil {
-			m, err = reach.Ask(ctx, dir, m, r)
+			m, err = reach.Ask(ctx, m, r)
 		}
 		return strings.Join(m.Faults.Texts(), " "), err
 	}
@@ -93,65 +97,15 @@ func TestReach(t *testing.T) {
 		t.Errorf("healed: %q, %v", got, err)
 	}
 	stop()
-	if all, err := reach.List(ctx, dir); err != nil || len(all) > 0 {
+	if all, err := reach.List(ctx, user); err != nil || len(all) > 0 {
 		t.Errorf("after the end: %v, %v", all, err)
-	}
-	if left, err := os.ReadDir(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder is still there with %v, %v", left, err)
-	}
-}
-
-// What a killed machine leaves is no machine, and is taken away.
-func TestALeftSocketIsTakenAway(t *testing.T) {
-	dir := folder(t)
-	path := filepath.Join(dir, "999999999.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	if all, err := reach.List(context.Background(), dir); err != nil || len(all) > 0 {
-		t.Errorf("List = %v, %v", all, err)
-	}
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the socket is still there: %v", err)
-	}
-}
-
-// The next machine takes away what a killed one has left, without being asked (F29).
-func TestTheNextMachineSweeps(t *testing.T) {
-	dir := folder(t)
-	left := filepath.Join(dir, "999999999-1.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.SetUnlinkOnClose(false)
-	l.Close()
-	stop, err := reach.Serve(dir, "t4-server", host(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Lstat(left); errors.Is(err, os.ErrNotExist) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the socket is still there")
-		}
 	}
 }
 
 // Machines in process namespaces of their own can have the same process id.
 func TestTwoMachinesWithOneProcessID(t *testing.T) {
-	ctx, dir := context.Background(), folder(t)
-	other := filepath.Join(dir, strconv.Itoa(os.Getpid())+"-1.sock")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: other, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ctx, user := context.Background(), nobody()
+	l := named(t, user, "other")
 	defer l.Close()
 	go func() {
 		for {
@@ -164,31 +118,27 @@ func TestTwoMachinesWithOneProcessID(t *testing.T) {
 			c.Close()
 		}
 	}()
-	stop, err := reach.Serve(dir, "t4-server", host(t))
+	stop, err := reach.Serve(user, "t4-server", host(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"t4-server", "dgx-a100"} {
-		if m, err := reach.Find(ctx, dir, name); err != nil || m.Host != name {
+		if m, err := reach.Find(ctx, user, name); err != nil || m.Host != name {
 			t.Errorf("Find(%s) = %+v, %v", name, m, err)
 		}
 	}
 	stop()
-	if m, err := reach.Find(ctx, dir, "dgx-a100"); err != nil || len(m.Faults) != 1 {
+	if m, err := reach.Find(ctx, user, "dgx-a100"); err != nil || len(m.Faults) != 1 {
 		t.Errorf("after the end of the one, the other is %+v, %v", m, err)
 	}
 }
 
 // A machine whose process is stopped is there, and is not called missing.
 func TestASilentMachine(t *testing.T) {
-	ctx, dir := context.Background(), folder(t)
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "7-1.sock"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() // nobody accepts
+	ctx, user := context.Background(), nobody()
+	defer named(t, user, "silent").Close() // nobody accepts
 	for _, name := range []string{"dgx-a100", strconv.Itoa(os.Getpid())} {
-		if m, err := reach.Find(ctx, dir, name); !errors.Is(err, reach.ErrSilent) || errors.Is(err, reach.ErrNone) || strings.ContainsAny(err.Error(), "\n/") {
+		if m, err := reach.Find(ctx, user, name); !errors.Is(err, reach.ErrSilent) || errors.Is(err, reach.ErrNone) || strings.ContainsAny(err.Error(), "\n/") {
 			t.Errorf("Find(%s) = %+v, %v; want ErrSilent in one line", name, m, err)
 		}
 	}
@@ -196,14 +146,14 @@ func TestASilentMachine(t *testing.T) {
 
 // Text that is no request changes nothing and gets an answer.
 func TestABadRequest(t *testing.T) {
-	dir, h := folder(t), host(t)
-	stop, err := reach.Serve(dir, "t4-server", h)
+	user, h := nobody(), host(t)
+	stop, err := reach.Serve(user, "t4-server", h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	for _, text := range []string{"nonsense\n", `{"add":["gone"]}` + "\n", `{"add":[7]}` + "\n"} {
-		names, err := filepath.Glob(dir + "/*.sock")
+		names, err := reach.Sockets(user)
 		if err != nil || len(names) != 1 {
 			t.Fatalf("sockets: %q, %v", names, err)
 		}
@@ -223,19 +173,28 @@ func TestABadRequest(t *testing.T) {
 	}
 }
 
-// A folder that others can write to may have anybody's sockets: it is not used.
-func TestAnOpenFolderIsRefused(t *testing.T) {
-	dir := folder(t)
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
+// What another user listens on is no machine of ours, whatever it is called.
+func TestAnotherUsersSocketIsNoMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to be another user")
 	}
-	if stop, err := reach.Serve(dir, "x", host(t)); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("Serve = %v", err)
-		if err == nil {
-			stop()
+	user := nobody()
+	// Who listens is the thread that says so.
+	as := func(uid uintptr) {
+		if _, _, err := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0)); err != 0 {
+			t.Fatal(err)
 		}
 	}
-	if _, err := reach.List(context.Background(), dir); !errors.Is(err, os.ErrPermission) {
-		t.Errorf("List = %v", err)
+	runtime.LockOSThread()
+	as(65534)
+	l := named(t, user, "foreign")
+	as(0)
+	runtime.UnlockOSThread()
+	defer l.Close()
+	if names, err := reach.Sockets(user); err != nil || len(names) != 1 {
+		t.Fatalf("sockets: %q, %v; nothing is shown by this test", names, err)
+	}
+	if all, err := reach.List(t.Context(), user); err != nil || len(all) > 0 {
+		t.Errorf("List = %+v, %v", all, err)
 	}
 }

@@ -70,7 +70,7 @@ was: faults of libraries and sockets reach NVML, but not those files.`,
 }
 
 func listMachines(ctx context.Context, s Streams, out output) error {
-	all, err := reach.List(ctx, reach.Dir())
+	all, err := reach.List(ctx, reach.User())
 	if err != nil {
 		return broken(err)
 	}
@@ -110,7 +110,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 		}
 		r.Add = append(r.Add, f)
 	}
-	m, err := reach.Find(ctx, reach.Dir(), machine)
+	m, err := reach.Find(ctx, reach.User(), machine)
 	switch {
 	case errors.Is(err, reach.ErrNone):
 		return hint(err, "gpurig host fault lists those that run; gpurig host enter and gpurig host mount start one")
@@ -122,7 +122,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 		return broken(err)
 	}
 	if len(r.Add)+len(r.Heal) > 0 {
-		if m, err = reach.Ask(ctx, reach.Dir(), m, r); errors.Is(err, reach.ErrSilent) {
+		if m, err = reach.Ask(ctx, m, r); errors.Is(err, reach.ErrSilent) {
 			return silent(err)
 		} else if err != nil {
 			return err

@@ -163,7 +163,7 @@ func knowsOthers() bool {
 
 // serveMachine lets gpurig host fault reach a machine, or says that it does not.
 func serveMachine(s Streams, name string, l *live.Host) (end func()) {
-	end, err := reach.Serve(reach.Dir(), name, l)
+	end, err := reach.Serve(reach.User(), name, l)
 	if err != nil {
 		fmt.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", printable(err.Error()))
 		return func() {}

@@ -1,0 +1,3 @@
+package reach
+
+var Sockets = sockets
