@@ -237,8 +237,7 @@ func TestNothingIsPlugged(t *testing.T) {
 
 // Of machines that start at once on a host with room for one less, one is refused and
 // the others have a vGPU each (mdev-create-race, sriov-alloc): the manager's lock from
-// Make to Carry has the refusal come before anything is written. Without it no device
-// is given twice either.
+// Make to Carry has the refusal come before anything is written.
 func TestStartsAtOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name, host, attribute string
@@ -249,65 +248,59 @@ func TestStartsAtOnce(t *testing.T) {
 		{"vGPUs", "vgpu-a40", "4", request.Request{Type: request.MDev, MDev: "nvidia-566", VM: true}, 3, 2, vfio.NoInstances},
 		{"virtual functions", "vgpu-l40s", "2", request.Request{Type: request.SRIOV, VM: true}, 5, 4, vfio.NoFreeVF},
 	} {
-		for _, locked := range []bool{true, false} {
-			r, ctx := on(t, tc.host), t.Context()
-			for _, g := range r.l.Model().GPUs {
-				if err := r.sys.Sys.Write("/sys/bus/pci/devices/"+g.PCI.BDF.String()+"/sriov_numvfs", []byte(tc.attribute)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			was := r.look()
-			var lock sync.Mutex
-			var wg sync.WaitGroup
-			machines, errs := make([]*monitor.Machine, tc.machines), make([]error, tc.machines)
-			for i := range machines {
-				name := fmt.Sprint("vm", i)
-				machines[i] = monitor.New("test", name, func(context.Context, target.Host) (target.Sys, error) { return r.l.Sys(), nil })
-				wg.Go(func() {
-					if locked {
-						lock.Lock()
-						defer lock.Unlock()
-					}
-					p, err := vfio.Make(r.l.Sys(), r.l.Model(), []vfio.Ask{{Name: "gpu0", Request: tc.req}}, vfio.Options{Instance: name})
-					if err == nil {
-						machines[i].Give(p)
-						err = machines[i].Start(ctx, target.Host{}, plan.Plan{})
-					}
-					errs[i] = err
-				})
-			}
-			wg.Wait()
-			have, ran := map[string]bool{}, 0
-			for i, m := range machines {
-				if !m.Running() {
-					if locked && !errors.Is(errs[i], tc.refusal) || !errors.Is(errs[i], tc.refusal) && !errors.Is(errs[i], vfio.HostChanged) && !errors.Is(errs[i], vfio.WriteFailed) {
-						t.Errorf("%s, locked %v: %v; want %s", tc.name, locked, errs[i], tc.refusal)
-					}
-					continue
-				}
-				ran++
-				o, err := m.Observe(ctx, observe.Request{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for _, n := range o.Nodes {
-					if vfio.KindOf(n.Path) != vfio.ControlNode && have[n.Path] {
-						t.Errorf("%s, locked %v: %s is given twice", tc.name, locked, n.Path)
-					}
-					have[n.Path] = true
-				}
-			}
-			if locked && ran != tc.most || ran < 1 || ran > tc.most {
-				t.Errorf("%s, locked %v: %d run; want %d: %v", tc.name, locked, ran, tc.most, errs)
-			}
-			for _, m := range machines {
-				if err := m.Remove(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-			if locked {
-				r.unchanged(was, tc.name+": after all are removed")
+		r, ctx := on(t, tc.host), t.Context()
+		for _, g := range r.l.Model().GPUs {
+			if err := r.sys.Sys.Write("/sys/bus/pci/devices/"+g.PCI.BDF.String()+"/sriov_numvfs", []byte(tc.attribute)); err != nil {
+				t.Fatal(err)
 			}
 		}
+		was := r.look()
+		var lock sync.Mutex
+		var wg sync.WaitGroup
+		machines, errs := make([]*monitor.Machine, tc.machines), make([]error, tc.machines)
+		for i := range machines {
+			name := fmt.Sprint("vm", i)
+			machines[i] = monitor.New("test", name, func(context.Context, target.Host) (target.Sys, error) { return r.l.Sys(), nil })
+			wg.Go(func() {
+				lock.Lock()
+				defer lock.Unlock()
+				p, err := vfio.Make(r.l.Sys(), r.l.Model(), []vfio.Ask{{Name: "gpu0", Request: tc.req}}, vfio.Options{Instance: name})
+				if err == nil {
+					machines[i].Give(p)
+					err = machines[i].Start(ctx, target.Host{}, plan.Plan{})
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		have, ran := map[string]bool{}, 0
+		for i, m := range machines {
+			if !m.Running() {
+				if !errors.Is(errs[i], tc.refusal) {
+					t.Errorf("%s: %v; want %s", tc.name, errs[i], tc.refusal)
+				}
+				continue
+			}
+			ran++
+			o, err := m.Observe(ctx, observe.Request{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range o.Nodes {
+				if vfio.KindOf(n.Path) != vfio.ControlNode && have[n.Path] {
+					t.Errorf("%s: %s is given twice", tc.name, n.Path)
+				}
+				have[n.Path] = true
+			}
+		}
+		if ran != tc.most {
+			t.Errorf("%s: %d run; want %d: %v", tc.name, ran, tc.most, errs)
+		}
+		for _, m := range machines {
+			if err := m.Remove(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		r.unchanged(was, tc.name+": after all are removed")
 	}
 }
