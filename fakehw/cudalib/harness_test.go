@@ -136,7 +136,9 @@ func (x machine) write(t testing.TB, name string, data []byte) {
 	if err := os.MkdirAll(filepath.Dir(x.path(name)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(x.path(name), data, 0o644); err != nil {
+	// At once: a program may be reading it.
+	next := x.path(name) + ".next"
+	if err := errors.Join(os.WriteFile(next, data, 0o644), os.Rename(next, x.path(name))); err != nil {
 		t.Fatal(err)
 	}
 }
