@@ -6,9 +6,11 @@
 // the drivers that had them, and Nodes finds what the monitor (QEMU, Cloud
 // Hypervisor, …) then opens. Making the machine is the monitor's part.
 //
-// The kernel has no lock from looking to writing: whoever starts machines holds one
-// of its own from Make to the end of Carry. Without it no device is given twice, but
-// one of two that want the last is refused with HostChanged.
+// The kernel has no lock from looking to writing: whoever starts machines must hold
+// one of its own from Make to the end of Carry, and while Return works. Of two that
+// race without it the second is mostly refused with HostChanged; but both may be told
+// that they have a device, whose node only one can open, or the one that fails may
+// take back what the other has done.
 //
 // Containers get nodes of the GPU's own driver, which is for package translate.
 //
