@@ -37,7 +37,7 @@ type Machine struct {
 	at           At
 
 	given   vfio.Plan
-	on      target.Sys // where had is carried out; nil: nowhere, or the host went down with it
+	on      target.Sys // where had is carried out; nil: nowhere
 	had     vfio.Plan  // by the last start, until it is returned
 	open    []io.Closer
 	nodes   []observe.Node
@@ -66,9 +66,6 @@ func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
 	}
 	on, err := m.at(ctx, h)
 	if err != nil {
-		return err
-	}
-	if err := vfio.Return(ctx, on, m.had); err != nil { // what a run has left that ended with the host
 		return err
 	}
 	if err := vfio.Carry(ctx, on, m.given); err != nil {
@@ -183,7 +180,7 @@ func (m *Machine) Crash(context.Context) error {
 	if !m.running {
 		return errNotRunning
 	}
-	m.on = nil
+	m.on, m.had = nil, vfio.Plan{}
 	return m.close()
 }
 

@@ -205,6 +205,24 @@ func TestStartAfterTheHostWentDown(t *testing.T) {
 	next.unchanged(was, "after the second life")
 }
 
+// A machine that ended with its host takes nothing from one that came up before it.
+func TestWhatTheHostLostIsAnothers(t *testing.T) {
+	r, ctx := start(t), t.Context()
+	if err := errors.Join(r.m.Start(ctx, target.Host{}, plan.Plan{}), r.m.Crash(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	next := start(t)
+	if err := next.m.Start(ctx, target.Host{}, plan.Plan{}); err != nil {
+		t.Fatal(err)
+	}
+	was := next.look()
+	r.sys = next.sys
+	if err := r.m.Start(ctx, target.Host{}, plan.Plan{}); !errors.Is(err, vfio.HostChanged) {
+		t.Errorf("Start = %v; want %s", err, vfio.HostChanged)
+	}
+	next.unchanged(was, "after another wanted it")
+}
+
 // The refusals of package vfio come through.
 func TestAStartThatTheHostRefuses(t *testing.T) {
 	r := start(t)
