@@ -217,9 +217,12 @@ func (p *park) first(ctx context.Context, s *scenarios.Scenario) (*machine, erro
 	if err == nil && len(s.Specs) > 0 {
 		m, err = p.change(ctx, m, scenarios.Change{Files: s.Specs})
 	}
-	for _, c := range s.Changes {
-		if err == nil {
-			m, err = p.change(ctx, m, c)
+	for i, c := range s.Changes {
+		if err != nil {
+			break
+		}
+		if m, err = p.change(ctx, m, c); err != nil {
+			err = fmt.Errorf("changes[%d]: %w", i, err)
 		}
 	}
 	for _, text := range s.Faults {
