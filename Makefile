@@ -28,7 +28,7 @@ scenarios: build ## run every scenario: simulated, and in real LXC and OCI conta
 
 test: build ## run the tests; installs what they need when it may
 	@packaging/need.sh lxc || true
-	$(GO) test -timeout 20m ./hook ./... # the longest first
+	$(GO) test -timeout 20m ./hook ./runner/target/lxd ./... # the longest first
 
 test-lxc: build ## run the tests that start real containers; a skip is a failure here
 	@packaging/need.sh lxc
