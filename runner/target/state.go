@@ -2,14 +2,15 @@ package target
 
 import "fmt"
 
-// Errors of calls that do not fit a container's state: the caller's mistake.
+// Errors of calls that do not fit the state of a container, or of a virtual machine:
+// the caller's mistake.
 var (
-	ErrRunning    = fmt.Errorf("the container is running: %w", ErrBroken)
-	ErrNotRunning = fmt.Errorf("the container is not running: %w", ErrBroken)
-	ErrRemoved    = fmt.Errorf("the container was removed: %w", ErrBroken)
+	ErrRunning    = fmt.Errorf("it runs already: %w", ErrBroken)
+	ErrNotRunning = fmt.Errorf("it does not run: %w", ErrBroken)
+	ErrRemoved    = fmt.Errorf("it was removed: %w", ErrBroken)
 )
 
-// Startable says why a container in that state cannot be started, if it cannot.
+// Startable says why what is in that state cannot be started, if it cannot.
 func Startable(running, removed bool) error {
 	switch {
 	case removed:

@@ -21,13 +21,6 @@ import (
 	"gpurig/runner/target"
 )
 
-// Errors of calls that do not fit the machine's state: the caller's mistake.
-var (
-	errRunning    = fmt.Errorf("the machine is running: %w", target.ErrBroken)
-	errNotRunning = fmt.Errorf("the machine is not running: %w", target.ErrBroken)
-	errRemoved    = fmt.Errorf("the machine was removed: %w", target.ErrBroken)
-)
-
 // At finds the host that a monitor runs on.
 type At func(ctx context.Context, h target.Host) (target.Sys, error)
 
@@ -58,11 +51,8 @@ func (m *Machine) Give(p vfio.Plan) { m.given = p }
 
 // Start is part of target.Container. The refusals are those of package vfio.
 func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
-	switch {
-	case m.removed:
-		return errRemoved
-	case m.running:
-		return errRunning
+	if err := target.Startable(m.running, m.removed); err != nil {
+		return err
 	}
 	on, err := m.at(ctx, h)
 	if err != nil {
@@ -149,7 +139,7 @@ func (m *Machine) Unplug(context.Context, target.Host, plan.Plan) error {
 // Observe is part of target.Container: the nodes are those that the monitor has.
 func (m *Machine) Observe(context.Context, observe.Request) (observe.Observation, error) {
 	if !m.running {
-		return observe.Observation{}, errNotRunning
+		return observe.Observation{}, target.ErrNotRunning
 	}
 	return observe.Observation{Nodes: slices.Clone(m.nodes)}, nil
 }
@@ -169,7 +159,7 @@ func (m *Machine) LookAtHost(ctx context.Context, h target.Host) (observe.Host, 
 // Stop is part of target.Container.
 func (m *Machine) Stop(ctx context.Context) error {
 	if !m.running {
-		return errNotRunning
+		return target.ErrNotRunning
 	}
 	return m.back(ctx)
 }
@@ -178,7 +168,7 @@ func (m *Machine) Stop(ctx context.Context) error {
 // is returned.
 func (m *Machine) Crash(context.Context) error {
 	if !m.running {
-		return errNotRunning
+		return target.ErrNotRunning
 	}
 	m.on, m.had = nil, vfio.Plan{}
 	return m.close()
