@@ -15,10 +15,12 @@ import "C"
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"unsafe"
 )
 
 func main() {
+	runtime.LockOSThread() // dlerror(3) knows the errors of its own thread
 	file := C.CString("libnvidia-ml.so.1")
 	defer C.free(unsafe.Pointer(file))
 	lib := C.dlopen(file, C.RTLD_NOW)
