@@ -13,6 +13,32 @@ import (
 	"gpurig/fakehw/nvmlfake"
 )
 
+// replayed is a host that is broken by these faults, and a recording of it.
+func replayed(t *testing.T, name, faults string) (fault.Broken, Machine) {
+	t.Helper()
+	list, err := fault.ParseList(strings.Fields(faults))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken, err := fault.Break(profile(t, name), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := broken.Tree()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lib := nvmlfake.New(broken.Model, broken.NVML(nvmlfake.Options{}))
+	if r := lib.Init(); r != 0 {
+		t.Fatal(r)
+	}
+	m, err := Replay(record(t, files, nvidia.NVML(lib)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broken, m
+}
+
 // A machine whose GPUs were lost when it was recorded has all of them again, and
 // those are lost.
 func TestLostGPUsAreLostAgain(t *testing.T) {
@@ -28,26 +54,7 @@ func TestLostGPUsAreLostAgain(t *testing.T) {
 		{"igx-orin", "off-bus:1", "off-bus:0005:09:00.0"},
 	} {
 		t.Run(tc.profile+" "+tc.faults, func(t *testing.T) {
-			list, err := fault.ParseList(strings.Fields(tc.faults))
-			if err != nil {
-				t.Fatal(err)
-			}
-			broken, err := fault.Break(profile(t, tc.profile), list)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files, err := broken.Tree()
-			if err != nil {
-				t.Fatal(err)
-			}
-			lib := nvmlfake.New(broken.Model, broken.NVML(nvmlfake.Options{}))
-			if r := lib.Init(); r != 0 {
-				t.Fatal(r)
-			}
-			m, err := Replay(record(t, files, nvidia.NVML(lib)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			broken, m := replayed(t, tc.profile, tc.faults)
 			got, faults, err := m.Broken()
 			if err != nil {
 				t.Fatal(err)
@@ -82,29 +89,6 @@ func TestLostGPUsAreLostAgain(t *testing.T) {
 // A host with a silent GPU and a recording of it differ in nothing that is about the
 // GPU, and from the healthy host in the fault alone.
 func TestASilentGPUIsComparedAsOne(t *testing.T) {
-	recorded := func(name string, faults ...string) Machine {
-		list, err := fault.ParseList(faults)
-		if err != nil {
-			t.Fatal(err)
-		}
-		broken, err := fault.Break(profile(t, name), list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files, err := broken.Tree()
-		if err != nil {
-			t.Fatal(err)
-		}
-		lib := nvmlfake.New(broken.Model, broken.NVML(nvmlfake.Options{}))
-		if r := lib.Init(); r != 0 {
-			t.Fatal(r)
-		}
-		m, err := Replay(record(t, files, nvidia.NVML(lib)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
 	for _, tc := range []struct{ host, a, b, want string }{
 		{"dgx-a100", "off-bus:0", "off-bus:0", ""},
 		{"dgx-a100", "nvml:DeviceGetUUID:2=UNKNOWN", "nvml:DeviceGetUUID:2=UNKNOWN", ""},
@@ -112,8 +96,9 @@ func TestASilentGPUIsComparedAsOne(t *testing.T) {
 		{"a100-mig-mixed", "", "off-bus:0", "off-bus:0000:01:00.0: b has it, a has none"},
 		{"igx-orin", "", "off-bus:1", "off-bus:0005:09:00.0: b has it, a has none"},
 	} {
-		faults := func(text string) []string { return strings.Fields(text) }
-		diffs, err := Compare(recorded(tc.host, faults(tc.a)...), recorded(tc.host, faults(tc.b)...))
+		_, a := replayed(t, tc.host, tc.a)
+		_, b := replayed(t, tc.host, tc.b)
+		diffs, err := Compare(a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
