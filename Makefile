@@ -124,6 +124,9 @@ golden: ## rewrite the golden files; review the difference
 naive: ## the negative control: the attack tests fail with a naive hook and translator
 	GPURIG_NAIVE=1 $(GO) test -count=1 -run '^TestNaive' ./packaging
 
+mutants: ## put small mistakes into the product, one at a time: the simulated scenarios catch them
+	GPURIG_MUTANTS=all $(GO) test -count=1 -v -timeout 60m -run '^TestMutants$$' ./packaging | grep -v '^=== '
+
 faults: build ## every error at every system call of the hook, and more restarts than CI has
 	@packaging/need.sh lxc
 	GPURIG_REQUIRE_LXC=1 GPURIG_FAULTS=1 $(GO) test -count=1 -timeout 60m -run 'F[0-9]|Killed|LXCStopped' ./hook
@@ -147,4 +150,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: faults help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean

@@ -158,7 +158,7 @@ func newHookFile(tb testing.TB, dir string) hookFile {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	output(tb, exec.Command(ours(tb, "gpurig"), "translate", "--host", "dgx-a100", "--id", "nvidia.com/gpu=0", "--hook-file", f.path, "--write-hook"))
+	output(tb, exec.Command(ours(tb, "gpurig"), "translate", "--host", "dgx-a100", "--id", "nvidia.com/gpu=0", "--name", "c1", "--hook-file", f.path, "--write-hook"))
 	var err error
 	if f.text, err = os.ReadFile(f.path); err != nil {
 		tb.Fatal(err)

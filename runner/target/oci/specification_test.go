@@ -24,6 +24,8 @@ func example() *specs.Spec {
 	node := func(path, host, typ string) *specs.DeviceNode {
 		return &specs.DeviceNode{Path: path, HostPath: host, Type: typ, Major: 25, Minor: 25, FileMode: &mode, Permissions: "rw", UID: &uid, GID: &gid}
 	}
+	// Each hook reads its state: crun takes the broken pipe of one that does not for the
+	// hook's own failure.
 	const created = `read s; b=${s#*\"bundle\":\"}; : > "${b%%\"*}/../rootfs/run/created"`
 	return &specs.Spec{
 		Version: "0.6.0", Kind: "vendor.com/device",
@@ -40,7 +42,7 @@ func example() *specs.Spec {
 			},
 			Hooks: []*specs.Hook{
 				{HookName: "createContainer", Path: "/bin/vendor-hook", Args: []string{"sh", "-c", created}},
-				{HookName: "startContainer", Path: "/bin/sh", Args: []string{"sh", "-c", ": > /run/started"}},
+				{HookName: "startContainer", Path: "/bin/sh", Args: []string{"sh", "-c", "read s; : > /run/started"}},
 			},
 		},
 	}
