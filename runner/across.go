@@ -21,8 +21,8 @@ func compare(a, b *played) {
 	before := len(b.result.Findings)
 	entered := 0
 	next := "One of the targets is not like a real container: gpurig explain --target prints the path of each."
-	if b.native {
-		next = verdict.NextNative(b.result.Target)
+	if b.can.PlanTarget != "" {
+		next = verdict.NextNative(b.result.Target, b.can.PlanTarget)
 	}
 	add := func(l look, what, want, got string) {
 		b.result.Findings = append(b.result.Findings, reports.Finding{

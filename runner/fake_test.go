@@ -56,8 +56,10 @@ type fakeTarget struct {
 
 func (f *fakeTarget) Name() string                             { return f.name }
 func (f *fakeTarget) Can(context.Context, target.Config) error { return f.can }
-func (f *fakeTarget) Family() string                           { return f.family }
-func (f *fakeTarget) Close(context.Context) error              { return nil }
+func (f *fakeTarget) Capabilities() target.Capabilities {
+	return target.Capabilities{Family: f.family, LXCLines: f.family == "" || f.family == "lxc"}
+}
+func (f *fakeTarget) Close(context.Context) error { return nil }
 func (f *fakeTarget) Create(_ context.Context, c target.Config) (target.Container, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

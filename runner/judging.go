@@ -75,11 +75,11 @@ func (s *session) unjudged(c *container) {
 func (s *session) evidenceOf(c *container) verdict.Evidence {
 	ev := verdict.Evidence{
 		Container: c.name, VM: c.spec.VM, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
-		NoLines:  target.Family(s.target) != "lxc" && target.Family(s.target) != "",
+		NoLines:  !s.target.Capabilities().LXCLines,
 		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan, Machine: c.got.machine,
 	}
 	if _, ok := c.real.(target.Native); ok {
-		ev.Native = s.target.Name()
+		ev.Native, ev.PlanTarget = s.target.Name(), s.target.Capabilities().PlanTarget
 	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()

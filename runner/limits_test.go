@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"gpurig/core/policy"
+	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
+	"gpurig/runner/target/lxd"
 	"gpurig/scenarios"
 )
 
@@ -14,48 +16,44 @@ func TestBeyondIsOnlyWhatLXDCannot(t *testing.T) {
 	}
 	flags := in(scenarios.Expect{Mounts: map[string]string{"/usr/bin/nvidia-smi": "ro,nosuid"}})
 	mode := in(scenarios.Expect{Nodes: map[string]scenarios.NodeExpect{"/dev/nvidia0": {Open: "no-mode"}}})
+	onLXD, onIncus := lxd.Capabilities(lxdapi.LXD), lxd.Capabilities(lxdapi.Incus)
 	for _, tc := range []struct {
-		target, family, want string
-		v                    *scenarios.Variant
+		can  target.Capabilities
+		want string
+		v    *scenarios.Variant
 	}{
-		{"sim-lxd", "lxd", "LXD mounts no disk with nosuid, which is expected of /usr/bin/nvidia-smi", flags},
-		{"incus", "lxd", "Incus mounts no disk with nosuid, which is expected of /usr/bin/nvidia-smi", flags},
-		{"incus-native", "lxd", "Incus gives a container's root every node, and /dev/nvidia0 is expected not to open for it", mode},
-		{"lxd", "lxd", "LXD mounts no disk with nosuid, which is expected of /usr/bin/nvidia-smi", flags},
-		{"lxd", "lxd", "LXD gives a container's root every node, and /dev/nvidia0 is expected not to open for it", mode},
-		{"lxc", "lxc", "", flags},
-		{"lxc", "lxc", "", mode},
-		{"lxd", "lxd", "", in(scenarios.Expect{Mounts: map[string]string{"/usr/bin/nvidia-smi": "ro"}, Nodes: map[string]scenarios.NodeExpect{"/dev/nvidia0": {Open: "denied"}}})},
+		{onIncus, "Incus mounts no disk with nosuid, which is expected of /usr/bin/nvidia-smi", flags},
+		{onIncus, "Incus gives a container's root every node, and /dev/nvidia0 is expected not to open for it", mode},
+		{onLXD, "LXD mounts no disk with nosuid, which is expected of /usr/bin/nvidia-smi", flags},
+		{onLXD, "LXD gives a container's root every node, and /dev/nvidia0 is expected not to open for it", mode},
+		{target.Capabilities{Family: "lxc"}, "", flags},
+		{target.Capabilities{Family: "lxc"}, "", mode},
+		{onLXD, "", in(scenarios.Expect{Mounts: map[string]string{"/usr/bin/nvidia-smi": "ro"}, Nodes: map[string]scenarios.NodeExpect{"/dev/nvidia0": {Open: "denied"}}})},
 	} {
-		if got := beyond(called{name: tc.target, family: tc.family}, tc.v); got != tc.want {
-			t.Errorf("beyond(%s, %v) = %q; want %q", tc.target, tc.v.Steps, got, tc.want)
+		if got := beyond(tc.can, tc.v); got != tc.want {
+			t.Errorf("beyond(%+v, %v) = %q; want %q", tc.can, tc.v.Steps, got, tc.want)
 		}
 	}
 }
 
-// A called target has a name and a family, and does nothing.
-type called struct {
-	target.Target
-	name, family string
-}
-
-func (c called) Name() string   { return c.name }
-func (c called) Family() string { return c.family }
-
 func TestBeyondNativeNamesTheManager(t *testing.T) {
 	strict := &scenarios.Variant{Scenario: scenarios.Scenario{Containers: map[string]scenarios.Container{"c1": {Strict: true}}}}
 	policy := &scenarios.Variant{Scenario: scenarios.Scenario{Policy: policy.Policy{Tmpfs: []string{"/tmp/data"}}}}
+	native := func(f lxdapi.Flavour) target.Capabilities {
+		return lxd.NewNative(lxd.Options{Flavour: f}).Capabilities()
+	}
 	for _, tc := range []struct {
-		target, want string
-		v            *scenarios.Variant
+		can  target.Capabilities
+		want string
+		v    *scenarios.Variant
 	}{
-		{"lxd-native", "the scenario is about strict, which LXD's own GPU device does not have", strict},
-		{"incus-native", "the scenario is about strict, which Incus's own GPU device does not have", strict},
-		{"incus-native", "the scenario is about a policy, which Incus's own GPU device does not have", policy},
-		{"incus", "", strict},
+		{native(lxdapi.LXD), "the scenario is about strict, which LXD's own GPU device does not have", strict},
+		{native(lxdapi.Incus), "the scenario is about strict, which Incus's own GPU device does not have", strict},
+		{native(lxdapi.Incus), "the scenario is about a policy, which Incus's own GPU device does not have", policy},
+		{lxd.Capabilities(lxdapi.Incus), "", strict},
 	} {
-		if got := beyondNative(called{name: tc.target, family: "lxd"}, tc.v); got != tc.want {
-			t.Errorf("beyondNative(%s) = %q; want %q", tc.target, got, tc.want)
+		if got := beyondNative(tc.can, tc.v); got != tc.want {
+			t.Errorf("beyondNative(%+v) = %q; want %q", tc.can, got, tc.want)
 		}
 	}
 }

@@ -16,22 +16,17 @@ import (
 	"gpurig/fakehw/userspace"
 	"gpurig/reports"
 	"gpurig/runner/target"
-	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/world"
 	"gpurig/scenarios"
 )
 
-// isNative reports whether containers of a target are given the devices themselves:
-// what is under test there is the manager's implementation.
-func isNative(t target.Target) bool { return strings.HasSuffix(t.Name(), lxd.NativeSuffix) }
-
 // beyondNative says what of a scenario the manager's own GPU device has no word for;
 // empty: nothing.
-func beyondNative(t target.Target, v *scenarios.Variant) string {
-	if !isNative(t) {
+func beyondNative(can target.Capabilities, v *scenarios.Variant) string {
+	if can.PlanTarget == "" {
 		return ""
 	}
-	own := manager(t) + "'s own GPU device"
+	own := can.Manager + "'s own GPU device"
 	if !reflect.ValueOf(v.Policy).IsZero() {
 		return "the scenario is about a policy, which " + own + " does not have"
 	}
@@ -106,7 +101,7 @@ func (m *machine) enter(ctx context.Context, command []string, in, out, errs *os
 // differing is the verdict on a result with findings: a manager that does it its own
 // way is not wrong for that, unless the scenario says so.
 func (p *played) differing() reports.Verdict {
-	if p.native && !p.agrees {
+	if p.can.PlanTarget != "" && !p.agrees {
 		return reports.Differ
 	}
 	return reports.Fail
@@ -118,15 +113,15 @@ func (p *played) differing() reports.Verdict {
 func partners(ran []played, p *played) []*played {
 	var out []*played
 	for i := range ran {
-		if ran[i].family == p.family && !ran[i].native {
+		if ran[i].can.Family == p.can.Family && ran[i].can.PlanTarget == "" {
 			out = append(out, &ran[i])
 		}
 	}
-	if !p.native || len(out) == 0 {
+	if p.can.PlanTarget == "" || len(out) == 0 {
 		return out
 	}
 	for _, x := range out {
-		if x.result.Target+lxd.NativeSuffix == p.result.Target {
+		if x.result.Target == p.can.PlanTarget {
 			return []*played{x}
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"gpurig/runner/observe"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
-	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -122,9 +121,8 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 
 // A played is one variant that ran on one target.
 type played struct {
-	family string
-	native bool // the manager passed the devices itself
-	agrees bool // and is to do as the plan has it
+	can    target.Capabilities
+	agrees bool // a manager that passes the devices itself is to do as the plan has it
 	result reports.Result
 	looks  []look
 	trace  *Trace
@@ -135,7 +133,8 @@ var errTimeout = errors.New("took too long")
 
 func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target) played {
 	began := time.Now()
-	p := played{family: target.Family(t), native: isNative(t), agrees: v.Native == scenarios.NativeAgrees, trace: &Trace{Variant: *v, Target: t.Name()}}
+	can := t.Capabilities()
+	p := played{can: can, agrees: v.Native == scenarios.NativeAgrees, trace: &Trace{Variant: *v, Target: t.Name()}}
 	p.result = reports.Result{
 		Scenario: v.Name, Title: v.Title, Variant: withFaults(v.Map(), r.opts.Faults), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
 	}
@@ -144,11 +143,11 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		err = &skipError{"the scenario is for " + strings.Join(v.Targets, ", ")}
 	} else if why := r.unfit(v); why != "" {
 		err = &skipError{why}
-	} else if t.Name() == vfio.Name && !hasMachine(v) {
+	} else if can.OnlyVMs && !hasMachine(v) {
 		err = &skipError{"the scenario has no virtual machine"}
-	} else if why := beyond(t, v); why != "" {
+	} else if why := beyond(can, v); why != "" {
 		err = &skipError{why}
-	} else if why := beyondNative(t, v); why != "" {
+	} else if why := beyondNative(can, v); why != "" {
 		err = &skipError{why}
 	} else {
 		limit := r.opts.timeout()

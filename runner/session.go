@@ -15,7 +15,6 @@ import (
 	"gpurig/reports"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/vfio"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
 )
@@ -182,11 +181,12 @@ func stepName(st *scenarios.Step) string {
 // skipped before anything is made.
 func (s *session) create(ctx context.Context) error {
 	configs, machines := map[string]target.Config{}, map[string]target.Container{}
-	if target.Family(s.target) != "lxd" && slices.ContainsFunc(s.names(), func(n string) bool { return s.v.Containers[n].Nesting }) {
+	can := s.target.Capabilities()
+	if !can.Nesting && slices.ContainsFunc(s.names(), func(n string) bool { return s.v.Containers[n].Nesting }) {
 		s.notes = append(s.notes, fmt.Sprintf("nesting: not applicable: on %s it is a container like any other", s.target.Name()))
 	}
-	if s.target.Name() == vfio.Name && slices.ContainsFunc(s.names(), func(n string) bool { return !s.v.Containers[n].VM }) {
-		s.notes = append(s.notes, "containers beside virtual machines are simulated on target "+vfio.Name)
+	if can.OnlyVMs && slices.ContainsFunc(s.names(), func(n string) bool { return !s.v.Containers[n].VM }) {
+		s.notes = append(s.notes, "containers beside virtual machines are simulated on target "+s.target.Name())
 	}
 	for _, name := range s.names() {
 		c := s.v.Containers[name]

@@ -35,7 +35,7 @@ func (s *session) canWork(ctx context.Context) error {
 // workload is asked for, and are what they weigh, no more, everywhere else.
 func (s *session) host() (target.Host, error) {
 	h, err := s.machine.host()
-	if err == nil && isNative(s.target) && s.machine.real == nil {
+	if err == nil && s.target.Capabilities().PlanTarget != "" && s.machine.real == nil {
 		h.Enter = s.machine.enter
 	}
 	if err == nil {

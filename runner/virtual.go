@@ -9,7 +9,6 @@ import (
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
 )
 
@@ -85,7 +84,7 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 
 // onHardware reports whether GPUs of the machine at hand go to virtual machines.
 func (s *session) onHardware() bool {
-	return s.machine.real != nil && s.target.Name() == vfio.Name && hasMachine(s.v)
+	return s.machine.real != nil && s.target.Capabilities().OnlyVMs && hasMachine(s.v)
 }
 
 // forMachines adds what virtual machines need of the host.

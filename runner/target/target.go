@@ -19,6 +19,7 @@ import (
 // A Target makes containers.
 type Target interface {
 	Name() string // "sim", "lxc"
+	Capabilities() Capabilities
 
 	// Can says whether this machine can make such a container; the error is a
 	// *CannotError with the reason, shown in the report as a skip.
@@ -32,17 +33,31 @@ type Target interface {
 	Close(ctx context.Context) error
 }
 
-// A Kin is a Target whose containers agree entry by entry with those of every
-// other target of its family: "lxc" for those that liblxc makes, "oci-runc"
-// for those of that OCI runtime. What differs between families is no fault of either.
-type Kin interface{ Family() string }
-
-// Family returns that of t; empty for a target that is no Kin.
-func Family(t Target) string {
-	if k, ok := t.(Kin); ok {
-		return k.Family()
-	}
-	return ""
+// Capabilities are what holds of every container of a target. With the zero value it
+// is compared with no other target, and makes containers that can be all that a
+// scenario may expect.
+type Capabilities struct {
+	// Family is shared by targets whose containers agree entry by entry: "lxc" for
+	// those that liblxc makes, "oci-runc" for those of that OCI runtime. Differences
+	// between families are no fault of either.
+	Family string
+	// Manager is the name of the container manager in sentences: "LXD". Empty: none.
+	Manager string
+	// PlanTarget is the target that has the same manager carry out our plan, "lxd";
+	// containers of this one are given the devices themselves, as a Native is. Empty:
+	// this one carries out the plan.
+	PlanTarget string
+	// LXCLines says that containers are configured by liblxc's lines.
+	LXCLines bool
+	// Nesting says that there is a word for containers that have containers of their own.
+	Nesting bool
+	// OnlyVMs says that this is about virtual machines; what stands beside them is simulated.
+	OnlyVMs bool
+	// PlainDisks says that of a mount's options only "ro" reaches the container.
+	PlainDisks bool
+	// RootOpensNodes says that the manager makes each node for the container's root,
+	// so that no mode keeps it from opening one.
+	RootOpensNodes bool
 }
 
 // A Config is what a container is made of.

@@ -7,7 +7,6 @@ package verdict
 
 import (
 	"fmt"
-	"strings"
 
 	"gpurig/core/cdi"
 	"gpurig/core/plan"
@@ -57,6 +56,7 @@ type Evidence struct {
 	Machine       *vfio.Plan           // of one, in place of Plan
 	Configuration string               // what the target was given, as text
 	Native        string               // target whose manager passed the devices itself, so that what is expected of Spec, plan and words of the product does not apply; empty: none did
+	PlanTarget    string               // target that has that manager carry out the plan
 	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
@@ -84,7 +84,7 @@ func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding 
 	}
 	switch {
 	case ev.Native != "":
-		f.Next = NextNative(ev.Native)
+		f.Next = NextNative(ev.Native, ev.PlanTarget)
 	case ev.VM && at == Plan:
 		f.Next = nextMachine
 	}
@@ -92,9 +92,9 @@ func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding 
 }
 
 // NextNative says what to look at where a manager passed the devices itself.
-func NextNative(target string) string {
+func NextNative(target, planTarget string) string {
 	return fmt.Sprintf("The manager's own implementation did this: its gpu device and its words are in gpurig explain --target %s, the plan in --target %s.",
-		target, strings.TrimSuffix(target, "-native"))
+		target, planTarget)
 }
 
 const nextMachine = "Compare the plan of the virtual machine with the host: gpurig explain prints both."

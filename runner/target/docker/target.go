@@ -41,7 +41,6 @@ type kind struct {
 
 var (
 	_ target.Target = (*Docker)(nil)
-	_ target.Kin    = (*Docker)(nil)
 )
 
 // subids are what an engine gives to containers with an id map.
@@ -73,8 +72,8 @@ func (d *Docker) Name() string {
 	return "docker"
 }
 
-// Family is part of target.Kin.
-func (d *Docker) Family() string { return "docker" }
+// Capabilities is part of target.Target.
+func (d *Docker) Capabilities() target.Capabilities { return target.Capabilities{Family: "docker"} }
 
 // programs are what is run, by absolute path.
 type programs struct {

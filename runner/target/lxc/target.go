@@ -53,8 +53,10 @@ func Open(opts Options) (*LXC, error) {
 // Name is part of target.Target.
 func (l *LXC) Name() string { return "lxc" }
 
-// Family is part of target.Kin.
-func (l *LXC) Family() string { return "lxc" }
+// Capabilities is part of target.Target.
+func (l *LXC) Capabilities() target.Capabilities {
+	return target.Capabilities{Family: "lxc", LXCLines: true}
+}
 
 // programs are what is run, by absolute path.
 type programs struct {

@@ -19,8 +19,8 @@ import (
 	"gpurig/runner/target"
 )
 
-// NativeSuffix ends the name of a target whose manager passes GPUs itself.
-const NativeSuffix = "-native"
+// nativeSuffix ends the name of a target whose manager passes GPUs itself.
+const nativeSuffix = "-native"
 
 // idleDaemons is how many daemons are kept that have no container: one takes a
 // second to start, and 100 MB of memory.
@@ -59,7 +59,6 @@ func (s *nativeServer) over() bool {
 
 var (
 	_ target.Target = (*Native)(nil)
-	_ target.Kin    = (*Native)(nil)
 	_ target.Native = (*nativeContainer)(nil)
 )
 
@@ -81,10 +80,14 @@ func NewNative(opts Options) *Native {
 }
 
 // Name is part of target.Target.
-func (n *Native) Name() string { return string(n.opts.Flavour) + NativeSuffix }
+func (n *Native) Name() string { return string(n.opts.Flavour) + nativeSuffix }
 
-// Family is part of target.Kin: the same devices are asked for in two ways.
-func (n *Native) Family() string { return "lxd" }
+// Capabilities is part of target.Target: the same devices are asked for in two ways.
+func (n *Native) Capabilities() target.Capabilities {
+	c := Capabilities(n.opts.Flavour)
+	c.PlanTarget = string(n.opts.Flavour)
+	return c
+}
 
 func (n *Native) able() (programs, *target.CannotError) {
 	p, err := (&LXD{opts: n.opts}).able()

@@ -57,7 +57,6 @@ type LXD struct {
 
 var (
 	_ target.Target = (*LXD)(nil)
-	_ target.Kin    = (*LXD)(nil)
 )
 
 // New returns a target. Nothing is started before it is needed.
@@ -91,8 +90,14 @@ func Open(ctx context.Context, opts Options) (*LXD, error) {
 // Name is part of target.Target.
 func (l *LXD) Name() string { return string(l.opts.Flavour) }
 
-// Family is part of target.Kin. Incus does as LXD does.
-func (l *LXD) Family() string { return "lxd" }
+// Capabilities is part of target.Target.
+func (l *LXD) Capabilities() target.Capabilities { return Capabilities(l.opts.Flavour) }
+
+// Capabilities are those of containers of LXD and Incus, simulated ones too: both do
+// the same.
+func Capabilities(f lxdapi.Flavour) target.Capabilities {
+	return target.Capabilities{Family: "lxd", Manager: f.Title(), Nesting: true, PlainDisks: true, RootOpensNodes: true}
+}
 
 // programs are what is run, by absolute path.
 type programs struct {

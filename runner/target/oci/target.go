@@ -75,8 +75,10 @@ func Open(opts Options) (*OCI, error) {
 // Name is part of target.Target.
 func (t *OCI) Name() string { return "oci" }
 
-// Family is part of target.Kin.
-func (t *OCI) Family() string { return "oci-" + t.runtime }
+// Capabilities is part of target.Target.
+func (t *OCI) Capabilities() target.Capabilities {
+	return target.Capabilities{Family: "oci-" + t.runtime}
+}
 
 // programs are what is run, by absolute path.
 type programs struct {

@@ -100,17 +100,17 @@ func (s *Sim) Name() string {
 	return "sim"
 }
 
-// Family is part of target.Kin.
-func (s *Sim) Family() string {
+// Capabilities is part of target.Target: those of what is simulated.
+func (s *Sim) Capabilities() target.Capabilities {
 	switch {
 	case s.docker:
-		return "docker"
+		return target.Capabilities{Family: "docker"}
 	case s.oci != "":
-		return "oci-" + s.oci
+		return target.Capabilities{Family: "oci-" + s.oci}
 	case s.lxd:
-		return "lxd"
+		return target.Capabilities{Family: "lxd", Manager: "LXD", Nesting: true, PlainDisks: true, RootOpensNodes: true}
 	}
-	return "lxc"
+	return target.Capabilities{Family: "lxc", LXCLines: true}
 }
 
 // Can is part of target.Target. Everything can be simulated that what is simulated

@@ -31,10 +31,7 @@ type Target struct {
 	entered map[string]*entered // by Config.Alone
 }
 
-var (
-	_ target.Hypervisor = (*Target)(nil)
-	_ target.Kin        = (*Target)(nil) // of the simulation's family
-)
+var _ target.Hypervisor = (*Target)(nil)
 
 // Open returns the target, or a *target.CannotError where no fake machine with nodes
 // that open can be had here.
@@ -51,6 +48,13 @@ func Open() (*Target, error) {
 
 // Name is part of target.Target.
 func (t *Target) Name() string { return Name }
+
+// Capabilities is part of target.Target: those of the simulation, which is compared with.
+func (t *Target) Capabilities() target.Capabilities {
+	c := t.Sim.Capabilities()
+	c.OnlyVMs = true
+	return c
+}
 
 // Machine is part of target.Hypervisor.
 func (t *Target) Machine(_ context.Context, c target.Config) (target.Machine, error) {
