@@ -11,7 +11,8 @@
 // file system can hold a process for ever; the first one (supervise.go) answers
 // the container manager in time and bounds what is said.
 //
-// It decides nothing: package translate decides, package hookspec is the form.
+// What it does in the root is package stage. It decides nothing of the host:
+// package translate does, package hookspec is the form.
 package hook
 
 import (
@@ -24,6 +25,7 @@ import (
 
 	"gpurig/core/hookspec"
 	"gpurig/hook/inroot"
+	"gpurig/hook/stage"
 )
 
 // Exit codes, part of the interface: LXC and OCI runtimes fail the start on any
@@ -43,8 +45,8 @@ func Run(ctx context.Context, job Job, report func(step string)) (notes []string
 
 // run is Run; limit is called between opening the root and reading anything in it.
 func run(ctx context.Context, job Job, report func(step string), limit func(*inroot.Root, string) error) (notes []string, err error) {
-	s := steps{ctx: ctx, report: report}
-	if err := s.next("open %s", job.File); err != nil {
+	s := stage.Steps{Context: ctx, Report: report}
+	if err := s.Next("open %s", job.File); err != nil {
 		return nil, err
 	}
 	held, err := lock(ctx, job.File)
@@ -63,7 +65,7 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if job.Inside { // we are the container's root already
 		file.Owner = self()
 	}
-	if err := s.next("open the container's root"); err != nil {
+	if err := s.Next("open the container's root"); err != nil {
 		return nil, err
 	}
 	root, err := job.open(inroot.Options{Owner: inroot.Owner(file.Owner), Tag: tag(job.File), Walk: job.Walk})
@@ -71,24 +73,20 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 		return nil, err
 	}
 	defer root.Close()
-	var life *life
+	o := stage.Options{Root: root, Journal: journalOf(job.File), Steps: s, Runs: runs}
 	if job.OfALife {
-		if life, err = thisLife(); err != nil {
+		if o.Lifetime, err = thisLifetime(); err != nil {
 			return nil, err
 		}
 	}
 	if err := limit(root, job.File); err != nil {
 		return nil, err
 	}
-	j, err := readJournal(job.File)
-	if err != nil {
-		return nil, err
-	}
-	w := &work{steps: s, root: root, file: file, journal: j, life: life}
-	if err = w.do(job.Stage); err == nil && job.Stage == Clean {
+	notes, err = stage.Run(job.Stage, file, o)
+	if err == nil && job.Stage == Clean {
 		err = held.remove()
 	}
-	return w.notes, err
+	return notes, err
 }
 
 func readFile(name string) (hookspec.File, error) {
@@ -112,23 +110,6 @@ func readFile(name string) (hookspec.File, error) {
 func tag(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return hex.EncodeToString(sum[:4])
-}
-
-// steps is where a run can be stopped, and what it is at.
-type steps struct {
-	ctx    context.Context
-	report func(string)
-}
-
-// next announces a step, or says that the run is to end instead.
-func (s steps) next(format string, args ...any) error {
-	if s.ctx.Err() != nil {
-		return fmt.Errorf("stopped before the end: %w", context.Cause(s.ctx))
-	}
-	if s.report != nil {
-		s.report(fmt.Sprintf(format, args...))
-	}
-	return nil
 }
 
 // A HintError is an error that its reader can do something about.

@@ -16,22 +16,18 @@ import (
 	"gpurig/core/hookspec"
 	"gpurig/hook/calls"
 	"gpurig/hook/inroot"
+	"gpurig/hook/stage"
 )
 
 // A Stage is a part of the work, by when it can be done.
-type Stage string
+type Stage = stage.Stage
 
-// The stages, in order.
+// The stages, see package stage.
 const (
-	// Prepare makes mount points, before anything is mounted, and takes back
-	// what an earlier run made and this one does not want.
-	Prepare Stage = "prepare"
-	// Apply makes links, library cache and modes, when everything is mounted.
-	Apply Stage = "apply"
-	// Clean takes back everything that the hook ever made in this root.
-	Clean Stage = "clean"
-	// Finish takes back the empty mount points, after the container stopped.
-	Finish Stage = "finish"
+	Prepare = stage.Prepare
+	Apply   = stage.Apply
+	Finish  = stage.Finish
+	Clean   = stage.Clean
 )
 
 // A Job is one call of the hook: which file, which stage, which root.

@@ -1,138 +1,46 @@
 package hook
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/hook/calls"
+	"gpurig/hook/stage"
 )
 
-// A journal remembers what the hook made in one root, so that exactly that can
-// be taken back. It lies beside the hook file, on the host, where the container
-// cannot reach it.
-//
-// It is written ahead: what shall be made is in it before it is made, so that a
-// run that is killed leaves nothing that nobody knows of. An entry therefore
-// means "ours, if it is there".
-type journal struct {
-	Version int                  `json:"version"`
-	Life    *life                `json:"life,omitempty"`    // that has prepared the root last, until its mount points are gone
-	Points  map[string]mountFile `json:"points,omitempty"`  // files made to be mounted on
-	Dirs    []string             `json:"dirs,omitempty"`    // directories, parents first
-	Links   map[string]ownLink   `json:"links,omitempty"`   // by path
-	Linker  bool                 `json:"linker,omitempty"`  // the loader's configuration is ours
-	Cache   bool                 `json:"cache,omitempty"`   // and there is a /etc/ld.so.cache in it
-	NoCache bool                 `json:"noCache,omitempty"` // there was none before
-	Conf    bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
-	Musl    map[string]pathFile  `json:"musl,omitempty"`    // by path
+// A journal is the file beside a hook file, on the host, where the container
+// cannot reach it, that package stage keeps what it made in.
+type journal struct{ name string }
 
-	name      string
-	saved     []byte // what the file has
-	savedLife *life  // and whose it is there
-}
+var _ stage.Store = journal{}
 
-const (
-	journalVersion = 2
-	maxJournal     = 32 << 20
-)
+func journalOf(hookFile string) journal { return journal{hookFile + ".made"} }
 
-// A mountFile is an empty file, and the text of the link that gave way to it.
-type mountFile struct {
-	Was *string `json:"was,omitempty"`
-}
+func (j journal) Name() string { return j.name }
 
-// An ownLink is a link of ours: the texts it may have (two while it is being
-// changed), and that of the image's own link before, nil for none. SONAME says
-// that no hook file named it: it leads to a library that is beside it.
-type ownLink struct {
-	Texts  []string `json:"texts"`
-	Was    *string  `json:"was,omitempty"`
-	SONAME bool     `json:"soname,omitempty"`
-}
+func (j journal) Read() ([]byte, error) { return readTrusted(j.name, stage.MaxJournal) }
 
-// A pathFile is a path file of musl's that we wrote: what it was, nil for
-// absent, and what we may have written. Contents are the image's own bytes.
-type pathFile struct {
-	Was   []byte   `json:"was"`
-	Wrote [][]byte `json:"wrote"`
-}
-
-func (p pathFile) isOurs(data []byte) bool {
-	return slices.ContainsFunc(p.Wrote, func(w []byte) bool { return bytes.Equal(w, data) })
-}
-
-func journalName(hookFile string) string { return hookFile + ".made" }
-
-func newJournal(name string) *journal {
-	return &journal{Version: journalVersion, Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, name: name}
-}
-
-func readJournal(hookFile string) (*journal, error) {
-	name := journalName(hookFile)
-	data, err := readTrusted(name, maxJournal)
-	if errors.Is(err, fs.ErrNotExist) {
-		return newJournal(name), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("journal %s: not JSON: %w", name, err)
-	}
-	if head.Version != journalVersion {
-		return nil, fmt.Errorf("journal %s has version %d, this cdi-hook reads version %d", name, head.Version, journalVersion)
-	}
-	j := newJournal(name)
-	if err := json.Unmarshal(data, j); err != nil {
-		return nil, fmt.Errorf("journal %s: %w", name, err)
-	}
-	j.saved, j.savedLife = data, j.Life
-	return j, nil
-}
-
-// save writes the journal if it changed: old or new, never mixed. An empty one
-// that was never written stays unwritten.
-func (j *journal) save() error {
-	data, err := json.MarshalIndent(j, "", " ")
-	if err != nil {
-		return fmt.Errorf("journal: %w", err)
-	}
-	data = append(data, '\n')
-	if bytes.Equal(data, j.saved) || j.saved == nil && j.isEmpty() {
+// Write is old or new, never mixed.
+func (j journal) Write(data []byte) error {
+	err := replaceFile(j.name, data)
+	if err == nil {
 		return nil
 	}
-	if len(data) > maxJournal {
-		return fmt.Errorf("journal %s would have %d bytes, the limit is %d", j.name, len(data), maxJournal)
+	return &HintError{Err: err,
+		Hint: "what the hook makes is noted beside the hook file; inside an id map run it as lxc.hook.pre-start too, which notes it ahead"}
+}
+
+func (j journal) Remove() error {
+	for _, name := range []string{j.name, j.name + ".new"} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	if err := replaceFile(j.name, data); err != nil {
-		return &HintError{Err: fmt.Errorf("journal: %w", err),
-			Hint: "what the hook makes is noted beside the hook file; inside an id map run it as lxc.hook.pre-start too, which notes it ahead"}
-	}
-	j.saved, j.savedLife = data, j.Life
 	return nil
-}
-
-// onlyItsLife reports whether nothing else of the journal is to be saved.
-func (j *journal) onlyItsLife() bool {
-	as := *j
-	as.Life = j.savedLife
-	data, err := json.MarshalIndent(&as, "", " ")
-	return err == nil && bytes.Equal(append(data, '\n'), j.saved)
-}
-
-func (j *journal) isEmpty() bool {
-	return len(j.Points)+len(j.Dirs)+len(j.Links)+len(j.Musl) == 0 && !j.Linker
 }
 
 // replaceFile gives a file of a trusted directory new contents. We hold the lock,
@@ -176,42 +84,4 @@ func syncDir(name string) error {
 		return err
 	}
 	return nil
-}
-
-func (j *journal) remove() error {
-	for _, name := range []string{j.name, j.name + ".new"} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("journal: %w", err)
-		}
-	}
-	return nil
-}
-
-// addDirs notes directories. Sorted by name, parents come first.
-func (j *journal) addDirs(dirs []string) {
-	j.Dirs = append(j.Dirs, dirs...)
-	slices.Sort(j.Dirs)
-	j.Dirs = slices.Compact(j.Dirs)
-}
-
-// addLink notes that the link p shall have this text; was is the text of the
-// link that is there now, nil for none.
-func (j *journal) addLink(p, text string, was *string, soname bool) {
-	l := j.Links[p]
-	if was != nil && !slices.Contains(l.Texts, *was) {
-		l.Was = was // the image's own, or what somebody made of ours
-	}
-	if !slices.Contains(l.Texts, text) {
-		l.Texts = append(l.Texts, text)
-	}
-	l.SONAME = soname
-	j.Links[p] = l
-}
-
-// settle forgets texts that were replaced.
-func (j *journal) settle(p, text string) {
-	if l, ok := j.Links[p]; ok && len(l.Texts) > 1 {
-		l.Texts = []string{text}
-		j.Links[p] = l
-	}
 }

@@ -8,17 +8,23 @@ import (
 	"gpurig/hook/calls"
 )
 
-// A File is a regular file, open for reading. An os.File would ask the kernel
-// twice whether it can be polled, for each of a driver's hundred libraries.
-type File struct{ fd int }
+// A File is a regular file, open for reading.
+type File interface {
+	io.ReaderAt
+	io.Closer
+}
+
+// An os.File would ask the kernel twice whether it can be polled, for each of a
+// driver's hundred libraries.
+type file struct{ fd int }
 
 // Read is part of io.Reader.
-func (f *File) Read(p []byte) (int, error) {
+func (f *file) Read(p []byte) (int, error) {
 	return f.read(p, func() (int, error) { return unix.Read(f.fd, p) })
 }
 
 // ReadAt is part of io.ReaderAt.
-func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
+func (f *file) ReadAt(p []byte, off int64) (n int, err error) {
 	for n < len(p) && err == nil {
 		rest, at := p[n:], off+int64(n)
 		var k int
@@ -28,7 +34,7 @@ func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (f *File) read(p []byte, call func() (int, error)) (n int, err error) {
+func (f *file) read(p []byte, call func() (int, error)) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -42,4 +48,4 @@ func (f *File) read(p []byte, call func() (int, error)) (n int, err error) {
 }
 
 // Close closes the file.
-func (f *File) Close() error { return unix.Close(f.fd) }
+func (f *file) Close() error { return unix.Close(f.fd) }

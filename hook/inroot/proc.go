@@ -33,7 +33,7 @@ var hostProc = sync.OnceValues(func() (int, error) {
 
 // reopen opens the object of an O_PATH descriptor for reading: the same inode,
 // whatever its path means by now.
-func reopen(fd int) (*File, error) {
+func reopen(fd int) (*file, error) {
 	proc, err := hostProc()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func reopen(fd int) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &File{got}, nil
+	return &file{got}, nil
 }
 
 // chmodFD changes the mode of an O_PATH descriptor's object; fchmod refuses those.

@@ -74,12 +74,15 @@ func cause(err error) error {
 
 // OpenFile opens the regular file at p for reading, links followed, mounts
 // crossed. The caller bounds what it reads.
-func (r *Root) OpenFile(p string) (*File, error) {
+func (r *Root) OpenFile(p string) (File, error) {
 	f, _, err := r.openRegular(p)
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-func (r *Root) openRegular(p string) (*File, int64, error) {
+func (r *Root) openRegular(p string) (*file, int64, error) {
 	fd, err := r.find(p, 0, anyMount)
 	if err != nil {
 		return nil, 0, explain("open", p, err)
@@ -96,7 +99,7 @@ var errNotRegular = errors.New("not a regular file")
 
 // openFD opens the object of an O_PATH descriptor for reading if it is a regular
 // file. The open file and its size are of one inode.
-func openFD(fd int) (*File, unix.Stat_t, error) {
+func openFD(fd int) (*file, unix.Stat_t, error) {
 	var st unix.Stat_t
 	if err := calls.Fstat(fd, &st); err != nil {
 		return nil, st, err

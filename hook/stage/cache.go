@@ -1,6 +1,6 @@
 //go:build !naive
 
-package hook
+package stage
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ import (
 // does not reach comes first. SONAME links that are missing in ours are made, as
 // ldconfig does.
 func (w *work) writeCache(ours []string) error {
-	if err := w.next("read the libraries of the container"); err != nil {
+	if err := w.Next("read the libraries of the container"); err != nil {
 		return err
 	}
 	v := view{w}
@@ -38,7 +38,7 @@ func (w *work) writeCache(ours []string) error {
 		built = ldcache.Build(v, folders)
 	}
 	// What could not be read because we are to stop is not what the image has.
-	if err := w.next("write %s", cacheFile); err != nil {
+	if err := w.Next("write %s", cacheFile); err != nil {
 		return err
 	}
 	for _, s := range built.Skipped {
@@ -58,7 +58,7 @@ func (w *work) writeCache(ours []string) error {
 // whether there were any.
 func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
 	for _, l := range links {
-		if err := w.surveyLink(path.Join(l.Real, l.Name), l.Target, true); err != nil {
+		if err := w.recordLink(path.Join(l.Real, l.Name), l.Target, true); err != nil {
 			return false, err
 		}
 	}
@@ -67,7 +67,7 @@ func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
 	}
 	for _, l := range links {
 		p := path.Join(l.Real, l.Name)
-		if err := w.next("link %s", p); err != nil {
+		if err := w.Next("link %s", p); err != nil {
 			return false, err
 		}
 		_, err := w.root.Symlink(p, l.Target)

@@ -1,4 +1,4 @@
-package hook
+package stage
 
 import (
 	"errors"
@@ -11,17 +11,17 @@ import (
 	"gpurig/hook/inroot"
 )
 
-// survey notes in the journal all that the hook file wants and the root does not
+// record notes in the journal all that the hook file wants and the root does not
 // have, and saves the journal. Everything of it that is found in the root later
 // is ours.
 //
 // The first stage notes the work of the second one too: a hook inside an id map
 // runs as the container's root and cannot write the journal. Its /dev is left
 // out, since it may be a tmpfs by then, which ends with the container.
-func (w *work) survey(s Stage) error {
+func (w *work) record(s Stage) error {
 	if s == Prepare {
 		for _, m := range w.file.MountPoints {
-			if err := w.surveyPoint(m); err != nil {
+			if err := w.recordPoint(m); err != nil {
 				return err
 			}
 		}
@@ -35,29 +35,29 @@ func (w *work) survey(s Stage) error {
 				continue // making the link will tell the error
 			}
 		}
-		if err := w.surveyLink(l.Path, l.Target, false); err != nil {
+		if err := w.recordLink(l.Path, l.Target, false); err != nil {
 			return err
 		}
 	}
-	if err := w.surveyLinker(); err != nil {
+	if err := w.recordLoader(); err != nil {
 		return err
 	}
-	if err := w.next("write the journal"); err != nil {
+	if err := w.Next("write the journal"); err != nil {
 		return err
 	}
 	err := w.journal.save()
-	if err != nil && w.journal.onlyItsLife() && isDenied(err) {
-		w.note("%s cannot be written: a post-stop hook of an earlier start, should it be late, does not know of this one", w.journal.name)
+	if err != nil && w.journal.onlyItsLifetime() && isDenied(err) {
+		w.note("%s cannot be written: a post-stop hook of an earlier start, should it be late, does not know of this one", w.journal.store.Name())
 		return nil
 	}
 	return err
 }
 
-func (w *work) surveyPoint(m hookspec.MountPoint) error {
+func (w *work) recordPoint(m hookspec.MountPoint) error {
 	if m.Dir {
-		return w.surveyDir(m.Path)
+		return w.recordDir(m.Path)
 	}
-	if err := w.surveyDir(path.Dir(m.Path)); err != nil {
+	if err := w.recordDir(path.Dir(m.Path)); err != nil {
 		return err
 	}
 	st, err := w.root.Lstat(m.Path)
@@ -78,15 +78,15 @@ func (w *work) surveyPoint(m hookspec.MountPoint) error {
 	return nil
 }
 
-// surveyDir notes those directories of p that are missing.
-func (w *work) surveyDir(p string) error {
+// recordDir notes those directories of p that are missing.
+func (w *work) recordDir(p string) error {
 	dirs, err := w.root.Missing(p)
 	w.journal.addDirs(dirs)
 	return err
 }
 
-func (w *work) surveyLink(p, text string, soname bool) error {
-	if err := w.surveyDir(path.Dir(p)); err != nil {
+func (w *work) recordLink(p, text string, soname bool) error {
+	if err := w.recordDir(path.Dir(p)); err != nil {
 		return err
 	}
 	now, err := w.root.Readlink(p)

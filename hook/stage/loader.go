@@ -1,4 +1,4 @@
-package hook
+package stage
 
 import (
 	"bytes"
@@ -37,16 +37,16 @@ var (
 	glibcLoaders = []string{"/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-armhf.so.3", "/lib/ld-linux.so.2"}
 )
 
-// A linking is what the loaders of one root need.
-type linking struct {
+// A loaders is what the loaders of one root need.
+type loaders struct {
 	musl  []string // architectures
 	cache bool     // glibc's cache and configuration
 }
 
-// findLinking looks which loaders the root has. A root without any gets a cache:
+// findLoaders looks which loaders the root has. A root without any gets a cache:
 // it may bring a loader later, on a volume.
-func (w *work) findLinking() (linking, error) {
-	var l linking
+func (w *work) findLoaders() (loaders, error) {
+	var l loaders
 	for _, arch := range muslArchs {
 		found, err := w.has("/lib/ld-musl-" + arch + ".so.1")
 		if err != nil {
@@ -77,18 +77,18 @@ func (w *work) has(p string) (bool, error) {
 	return false, err
 }
 
-// surveyLinker notes what linker is going to change.
-func (w *work) surveyLinker() error {
+// recordLoader notes what loader is going to change.
+func (w *work) recordLoader() error {
 	if len(w.file.LibraryDirs) == 0 {
 		return nil
 	}
-	l, err := w.findLinking()
+	l, err := w.findLoaders()
 	if err != nil {
 		return err
 	}
 	w.journal.Linker = true
 	for _, arch := range l.musl {
-		if err := w.surveyDir(path.Dir(muslFile(arch))); err != nil {
+		if err := w.recordDir(path.Dir(muslFile(arch))); err != nil {
 			return err
 		}
 		if _, err := w.planMusl(arch); err != nil {
@@ -99,7 +99,7 @@ func (w *work) surveyLinker() error {
 		return nil
 	}
 	w.journal.Cache = true
-	if err := w.surveyDir(confDir); err != nil {
+	if err := w.recordDir(confDir); err != nil {
 		return err
 	}
 	if there, err := w.has(confFile); err != nil {
@@ -115,14 +115,14 @@ func (w *work) surveyLinker() error {
 	return nil
 }
 
-// linker makes the container's own loader find the library folders: glibc by
+// loader makes the container's own loader find the library folders: glibc by
 // its cache and a drop-in for its own later ldconfig runs, musl by its path
 // file. With no folder wanted, what an earlier run wrote goes.
-func (w *work) linker() error {
+func (w *work) loader() error {
 	if len(w.file.LibraryDirs) == 0 {
-		return w.removeLinker()
+		return w.removeLoader()
 	}
-	l, err := w.findLinking()
+	l, err := w.findLoaders()
 	if err != nil {
 		return err
 	}
@@ -250,14 +250,14 @@ func (w *work) removeDropIn() error {
 	return err
 }
 
-// removeLinker takes the drop-in back and makes the cache anew without it. A
+// removeLoader takes the drop-in back and makes the cache anew without it. A
 // cache where there was none goes, unless the container's own ldconfig made it
 // since.
-func (w *work) removeLinker() error {
+func (w *work) removeLoader() error {
 	if !w.journal.Linker {
 		return nil
 	}
-	if err := w.next("take the loader's configuration back"); err != nil {
+	if err := w.Next("take the loader's configuration back"); err != nil {
 		return err
 	}
 	if err := w.restoreMusl(); err != nil {

@@ -1,20 +1,22 @@
 //go:build naive
 
-package hook
+package stage
 
 import (
 	"context"
 	"fmt"
 	"os/exec"
 	"time"
+
+	"gpurig/hook/inroot"
 )
 
 // writeCache is the negative control (see inroot/naive.go): the host's ldconfig,
 // on a root whose links and SONAMEs it believes.
 func (w *work) writeCache([]string) error {
-	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second) // it opens FIFOs of the image
+	ctx, cancel := context.WithTimeout(w.Context, 5*time.Second) // it opens FIFOs of the image
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "/sbin/ldconfig", "-r", w.root.Path()).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "/sbin/ldconfig", "-r", w.root.(*inroot.Root).Path()).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("ldconfig: %w: %s", err, out)
 	}

@@ -1,4 +1,4 @@
-package hook
+package stage
 
 import (
 	"io/fs"
@@ -20,7 +20,7 @@ type view struct{ w *work }
 var _ ldcache.Opener = view{}
 
 func (v view) Lstat(p string) (ldcache.Info, error) {
-	if err := v.w.ctx.Err(); err != nil {
+	if err := v.w.Context.Err(); err != nil {
 		return ldcache.Info{}, err
 	}
 	st, err := v.w.root.Lstat(p)
@@ -35,11 +35,7 @@ func (v view) ReadFile(p string) ([]byte, error)  { return v.w.root.ReadFile(p, 
 func (v view) ReadDir(p string) ([]string, error) { return v.w.root.ReadDir(p, maxNames) }
 
 func (v view) Open(p string) (ldcache.Reader, error) {
-	f, err := v.w.root.OpenFile(p)
-	if err != nil {
-		return nil, err
-	}
-	return f, nil
+	return v.w.root.OpenFile(p)
 }
 
 func fileMode(mode uint32) fs.FileMode {

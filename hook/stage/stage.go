@@ -1,7 +1,16 @@
-package hook
+// Package stage is what cdi-hook does in a container's root file system: mount
+// points before the start, links, the loader's cache and modes with everything
+// mounted, and the way back.
+//
+// It decides what is done in which order, what is noted ahead in the journal and
+// what of it is ours to take away. It opens nothing itself: a Root is the file
+// system, of a running container by guarded system calls (package inroot) or of a
+// simulated one, and a Store keeps the journal.
+package stage
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,17 +22,76 @@ import (
 	"gpurig/hook/inroot"
 )
 
+// A Stage is a part of the work, by when it can be done.
+type Stage string
+
+// The stages, in order.
+const (
+	// Prepare makes mount points, before anything is mounted, and takes back
+	// what an earlier run made and this one does not want.
+	Prepare Stage = "prepare"
+	// Apply makes links, library cache and modes, when everything is mounted.
+	Apply Stage = "apply"
+	// Clean takes back everything that the hook ever made in this root.
+	Clean Stage = "clean"
+	// Finish takes back the empty mount points, after the container stopped.
+	Finish Stage = "finish"
+)
+
+// Options say what a stage works with.
+type Options struct {
+	Root    Root
+	Journal Store
+	Steps   Steps
+
+	// Lifetime is the start of the container that the stage belongs to, and which
+	// may be over by now; nil: order is the caller's. Runs, needed with it, says
+	// whether a process is still there.
+	Lifetime *Lifetime
+	Runs     func(Process) bool
+}
+
+// Run carries out one stage of a file. The notes are things that went otherwise
+// than the file says without being a failure, one line each.
+func Run(s Stage, file hookspec.File, o Options) (notes []string, err error) {
+	j, err := readJournal(o.Journal)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{Steps: o.Steps, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, namesIn: map[string][]string{}}
+	err = w.do(s)
+	return w.notes, err
+}
+
+// Steps are where a run can be stopped, and what it is at.
+type Steps struct {
+	Context context.Context
+	Report  func(step string) // told each step before it is taken; nil: nobody listens
+}
+
+// Next announces a step, or says that the run is to end instead.
+func (s Steps) Next(format string, args ...any) error {
+	if s.Context.Err() != nil {
+		return fmt.Errorf("stopped before the end: %w", context.Cause(s.Context))
+	}
+	if s.Report != nil {
+		s.Report(fmt.Sprintf(format, args...))
+	}
+	return nil
+}
+
 // work is one stage of one file on one root.
 type work struct {
-	steps
-	root    *inroot.Root
-	file    hookspec.File
-	journal *journal
-	life    *life // that this stage belongs to; nil: to none
-	notes   []string
-	wrote   []ownFile           // to be read back
-	linked  []hookspec.Link     // links beside those of the file, to be read back
-	namesIn map[string][]string // see names
+	Steps
+	root     Root
+	file     hookspec.File
+	journal  *journal
+	lifetime *Lifetime // that this stage belongs to; nil: to none
+	runs     func(Process) bool
+	notes    []string
+	wrote    []ownFile           // to be read back
+	linked   []hookspec.Link     // links beside those of the file, to be read back
+	namesIn  map[string][]string // see names
 }
 
 // An ownFile is what a file in the root has to be at the end.
@@ -37,7 +105,6 @@ func (w *work) note(format string, args ...any) {
 }
 
 func (w *work) do(s Stage) error {
-	w.namesIn = map[string][]string{}
 	if s == Finish && w.isLate() {
 		return nil
 	}
@@ -55,13 +122,13 @@ func (w *work) do(s Stage) error {
 	return err
 }
 
-// isLate reports whether another life has prepared the root since: what is there
+// isLate reports whether another lifetime has prepared the root since: what is there
 // is that one's, which will take it back.
 func (w *work) isLate() bool {
-	if w.life == nil {
+	if w.lifetime == nil {
 		return false
 	}
-	p, late := w.life.goesOn(w.journal.Life)
+	p, late := w.lifetime.goesOn(w.journal.Lifetime, w.runs)
 	if late {
 		w.note("the container was started again, by process %d, before this hook of its last start: all that is made stays, for that one", p.PID)
 	}
@@ -69,17 +136,17 @@ func (w *work) isLate() bool {
 }
 
 func (w *work) prepare() error {
-	if w.life != nil {
-		w.journal.Life = w.life
+	if w.lifetime != nil {
+		w.journal.Lifetime = w.lifetime
 	}
-	if err := w.takeBack(w.file); err != nil {
+	if err := w.undo(w.file); err != nil {
 		return err
 	}
-	if err := w.survey(Prepare); err != nil {
+	if err := w.record(Prepare); err != nil {
 		return err
 	}
 	for _, m := range w.file.MountPoints {
-		if err := w.next("mount point %s", m.Path); err != nil {
+		if err := w.Next("mount point %s", m.Path); err != nil {
 			return err
 		}
 		res, err := w.root.MountPoint(m.Path, m.Dir)
@@ -108,25 +175,25 @@ func (w *work) pointsBack() error {
 }
 
 func (w *work) apply() error {
-	if err := w.takeLinks(keeper(w.file)); err != nil {
+	if err := w.undoLinks(keeper(w.file)); err != nil {
 		return err
 	}
-	if err := w.survey(Apply); err != nil {
+	if err := w.record(Apply); err != nil {
 		return err
 	}
 	for _, l := range w.file.Links {
-		if err := w.next("link %s", l.Path); err != nil {
+		if err := w.Next("link %s", l.Path); err != nil {
 			return err
 		}
 		if _, err := w.root.Symlink(l.Path, l.Target); err != nil {
 			return fmt.Errorf("link to %q: %w", l.Target, err)
 		}
 	}
-	if err := w.linker(); err != nil {
+	if err := w.loader(); err != nil {
 		return err
 	}
 	for _, m := range w.file.Modes {
-		if err := w.next("mode of %s", m.Path); err != nil {
+		if err := w.Next("mode of %s", m.Path); err != nil {
 			return err
 		}
 		if err := w.root.Chmod(m.Path, m.Mode); err != nil {
@@ -157,7 +224,7 @@ func isDenied(err error) bool {
 
 // write gives a file of the loader's its contents.
 func (w *work) write(p string, data []byte) error {
-	if err := w.next("write %s", p); err != nil {
+	if err := w.Next("write %s", p); err != nil {
 		return err
 	}
 	if _, err := w.root.WriteFile(p, data, 0o644); err != nil {
@@ -208,17 +275,17 @@ func (w *work) readBack() error {
 func (w *work) finish() error {
 	keep := w.file
 	keep.MountPoints = nil
-	if err := w.takeBack(keep); err != nil {
+	if err := w.undo(keep); err != nil {
 		return errors.Join(err, w.journal.save())
 	}
-	w.journal.Life = nil
+	w.journal.Lifetime = nil
 	return w.journal.save()
 }
 
 func (w *work) clean() error {
-	err := w.removeLinker()
+	err := w.removeLoader()
 	if err == nil {
-		err = w.takeBack(hookspec.File{})
+		err = w.undo(hookspec.File{})
 	}
 	if err != nil {
 		return errors.Join(err, w.journal.save())

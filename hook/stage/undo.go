@@ -1,4 +1,4 @@
-package hook
+package stage
 
 import (
 	"errors"
@@ -32,7 +32,7 @@ func (w *work) sweep() error {
 		dirs[path.Dir(p)] = true
 	}
 	for _, d := range slices.Sorted(maps.Keys(dirs)) {
-		if err := w.next("look for left-overs in %s", d); err != nil {
+		if err := w.Next("look for left-overs in %s", d); err != nil {
 			return err
 		}
 		if _, err := w.root.Sweep(d); err != nil {
@@ -42,20 +42,20 @@ func (w *work) sweep() error {
 	return nil
 }
 
-// takeBack removes what the journal has and keep does not want, and puts back
+// undo removes what the journal has and keep does not want, and puts back
 // what had given way. Objects that somebody changed since are not ours any more
 // and stay.
-func (w *work) takeBack(keep hookspec.File) error {
+func (w *work) undo(keep hookspec.File) error {
 	k := keeper(keep)
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Points)) {
 		if k.points[p] {
 			continue
 		}
-		if err := w.takePoint(p); err != nil {
+		if err := w.undoPoint(p); err != nil {
 			return err
 		}
 	}
-	if err := w.takeLinks(k); err != nil {
+	if err := w.undoLinks(k); err != nil {
 		return err
 	}
 	for i := len(w.journal.Dirs) - 1; i >= 0; i-- {
@@ -63,7 +63,7 @@ func (w *work) takeBack(keep hookspec.File) error {
 		if k.dirs[p] {
 			continue
 		}
-		if err := w.next("remove %s", p); err != nil {
+		if err := w.Next("remove %s", p); err != nil {
 			return err
 		}
 		removed, err := w.root.RemoveEmpty(p, true)
@@ -166,8 +166,8 @@ func (v *attentive) note(err error) {
 	}
 }
 
-func (w *work) takePoint(p string) error {
-	if err := w.next("remove %s", p); err != nil {
+func (w *work) undoPoint(p string) error {
+	if err := w.Next("remove %s", p); err != nil {
 		return err
 	}
 	if err := w.ownLinksTo(p); err != nil {
@@ -230,7 +230,7 @@ func (w *work) putBack(p, text string) error {
 	return err
 }
 
-func (w *work) takeLinks(k keeping) error {
+func (w *work) undoLinks(k keeping) error {
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Links)) {
 		l := w.journal.Links[p]
 		stays, err := w.keeps(k, p, l)
@@ -240,7 +240,7 @@ func (w *work) takeLinks(k keeping) error {
 		if stays {
 			continue
 		}
-		if err := w.next("remove %s", p); err != nil {
+		if err := w.Next("remove %s", p); err != nil {
 			return err
 		}
 		if _, err := w.root.RemoveLink(p, l.Texts...); err != nil {

@@ -1,0 +1,170 @@
+package stage
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+)
+
+// A Store keeps one journal where the container cannot reach it.
+type Store interface {
+	Name() string // for messages
+	// Read fails with fs.ErrNotExist where there is none, and on more than MaxJournal bytes.
+	Read() ([]byte, error)
+	Write(data []byte) error // old or new, never mixed
+	Remove() error           // none there is no error
+}
+
+// A journal remembers what was made in one root, so that exactly that can be
+// taken back.
+//
+// It is written ahead: what shall be made is in it before it is made, so that a
+// run that is killed leaves nothing that nobody knows of. An entry therefore
+// means "ours, if it is there".
+type journal struct {
+	Version  int                  `json:"version"`
+	Lifetime *Lifetime            `json:"life,omitempty"`    // that has prepared the root last, until its mount points are gone
+	Points   map[string]mountFile `json:"points,omitempty"`  // files made to be mounted on
+	Dirs     []string             `json:"dirs,omitempty"`    // directories, parents first
+	Links    map[string]ownLink   `json:"links,omitempty"`   // by path
+	Linker   bool                 `json:"linker,omitempty"`  // the loader's configuration is ours
+	Cache    bool                 `json:"cache,omitempty"`   // and there is a /etc/ld.so.cache in it
+	NoCache  bool                 `json:"noCache,omitempty"` // there was none before
+	Conf     bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
+	Musl     map[string]pathFile  `json:"musl,omitempty"`    // by path
+
+	store         Store
+	saved         []byte    // what it has
+	savedLifetime *Lifetime // and whose it is there
+}
+
+const journalVersion = 2
+
+// MaxJournal bounds a journal, in bytes.
+const MaxJournal = 32 << 20
+
+// A mountFile is an empty file, and the text of the link that gave way to it.
+type mountFile struct {
+	Was *string `json:"was,omitempty"`
+}
+
+// An ownLink is a link of ours: the texts it may have (two while it is being
+// changed), and that of the image's own link before, nil for none. SONAME says
+// that no hook file named it: it leads to a library that is beside it.
+type ownLink struct {
+	Texts  []string `json:"texts"`
+	Was    *string  `json:"was,omitempty"`
+	SONAME bool     `json:"soname,omitempty"`
+}
+
+// A pathFile is a path file of musl's that we wrote: what it was, nil for
+// absent, and what we may have written. Contents are the image's own bytes.
+type pathFile struct {
+	Was   []byte   `json:"was"`
+	Wrote [][]byte `json:"wrote"`
+}
+
+func (p pathFile) isOurs(data []byte) bool {
+	return slices.ContainsFunc(p.Wrote, func(w []byte) bool { return bytes.Equal(w, data) })
+}
+
+func newJournal(store Store) *journal {
+	return &journal{Version: journalVersion, Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, store: store}
+}
+
+func readJournal(store Store) (*journal, error) {
+	data, err := store.Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return newJournal(store), nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	var head struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, fmt.Errorf("journal %s: not JSON: %w", store.Name(), err)
+	}
+	if head.Version != journalVersion {
+		return nil, fmt.Errorf("journal %s has version %d, this cdi-hook reads version %d", store.Name(), head.Version, journalVersion)
+	}
+	j := newJournal(store)
+	if err := json.Unmarshal(data, j); err != nil {
+		return nil, fmt.Errorf("journal %s: %w", store.Name(), err)
+	}
+	j.saved, j.savedLifetime = data, j.Lifetime
+	return j, nil
+}
+
+// save writes the journal if it changed: old or new, never mixed. An empty one
+// that was never written stays unwritten.
+func (j *journal) save() error {
+	data, err := json.MarshalIndent(j, "", " ")
+	if err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	data = append(data, '\n')
+	if bytes.Equal(data, j.saved) || j.saved == nil && j.isEmpty() {
+		return nil
+	}
+	if len(data) > MaxJournal {
+		return fmt.Errorf("journal %s would have %d bytes, the limit is %d", j.store.Name(), len(data), MaxJournal)
+	}
+	if err := j.store.Write(data); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	j.saved, j.savedLifetime = data, j.Lifetime
+	return nil
+}
+
+// onlyItsLifetime reports whether nothing else of the journal is to be saved.
+func (j *journal) onlyItsLifetime() bool {
+	as := *j
+	as.Lifetime = j.savedLifetime
+	data, err := json.MarshalIndent(&as, "", " ")
+	return err == nil && bytes.Equal(append(data, '\n'), j.saved)
+}
+
+func (j *journal) isEmpty() bool {
+	return len(j.Points)+len(j.Dirs)+len(j.Links)+len(j.Musl) == 0 && !j.Linker
+}
+
+func (j *journal) remove() error {
+	if err := j.store.Remove(); err != nil {
+		return fmt.Errorf("journal: %w", err)
+	}
+	return nil
+}
+
+// addDirs notes directories. Sorted by name, parents come first.
+func (j *journal) addDirs(dirs []string) {
+	j.Dirs = append(j.Dirs, dirs...)
+	slices.Sort(j.Dirs)
+	j.Dirs = slices.Compact(j.Dirs)
+}
+
+// addLink notes that the link p shall have this text; was is the text of the
+// link that is there now, nil for none.
+func (j *journal) addLink(p, text string, was *string, soname bool) {
+	l := j.Links[p]
+	if was != nil && !slices.Contains(l.Texts, *was) {
+		l.Was = was // the image's own, or what somebody made of ours
+	}
+	if !slices.Contains(l.Texts, text) {
+		l.Texts = append(l.Texts, text)
+	}
+	l.SONAME = soname
+	j.Links[p] = l
+}
+
+// settle forgets texts that were replaced.
+func (j *journal) settle(p, text string) {
+	if l, ok := j.Links[p]; ok && len(l.Texts) > 1 {
+		l.Texts = []string{text}
+		j.Links[p] = l
+	}
+}
