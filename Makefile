@@ -33,12 +33,12 @@ test: build ## run the tests; installs what they need when it may
 test-lxc: build ## run the tests that start real containers; a skip is a failure here
 	@packaging/need.sh lxc
 	@packaging/old-glibc.sh
-	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
+	GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 -timeout 20m ./runner/target/lxc/... ./hook/...
 
 test-lxc-newer: build ## run the tests and scenarios of LXC with that of Debian LXC_SUITE, which is not installed
 	@packaging/need.sh lxc
 	@packaging/old-glibc.sh
-	packaging/with-lxc.sh $(LXC_SUITE) env GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 ./runner/target/lxc/... ./hook/...
+	packaging/with-lxc.sh $(LXC_SUITE) env GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 -timeout 20m ./runner/target/lxc/... ./hook/...
 	packaging/with-lxc.sh $(LXC_SUITE) $(BIN)/gpurig run --target sim,lxc
 
 # trixie has 6.0, sid 7.0.

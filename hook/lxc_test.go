@@ -159,8 +159,24 @@ func (s *lxcStand) command(applyIn, group, at string) (cmd *exec.Cmd, log string
 	}
 	cmd.Env = []string{"PATH=" + dir} // no newuidmap there: as root, liblxc writes the maps itself
 	cmd.WaitDelay = time.Second
-	s.t.Cleanup(func() { removeCgroups(group) })
+	s.t.Cleanup(func() {
+		removeCgroups(group)
+		removeLocks(at)
+	})
 	return cmd, log
+}
+
+// removeLocks removes what liblxc leaves of the locks of containers in a directory,
+// which have its path, and the folders above that hold nothing else.
+func removeLocks(at string) {
+	const locks = "/run/lxc/lock"
+	dir := filepath.Join(locks, at)
+	os.RemoveAll(dir)
+	for dir = filepath.Dir(dir); dir != filepath.Dir(locks); dir = filepath.Dir(dir) {
+		if os.Remove(dir) != nil { // another test's are in it
+			return
+		}
+	}
 }
 
 // removeCgroups removes the cgroups of a container that did not, or that liblxc
