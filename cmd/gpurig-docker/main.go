@@ -9,6 +9,7 @@ import (
 )
 
 func main() {
+	docker.Init()
 	cli.Docker = func(cdi bool) (target.Target, error) { return docker.Open(docker.Options{CDI: cdi}) }
 	cli.Program()
 }

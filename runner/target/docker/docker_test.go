@@ -13,7 +13,10 @@ import (
 	"gpurig/runner/target/targettest"
 )
 
-func TestMain(m *testing.M) { targettest.Main(m) }
+func TestMain(m *testing.M) {
+	docker.Init()
+	targettest.Main(m)
+}
 
 // A rig is a target and the images that it uses.
 type rig struct {

@@ -1,8 +1,13 @@
 package docker
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/moby/moby/client"
 	tc "github.com/testcontainers/testcontainers-go"
@@ -12,25 +17,42 @@ import (
 // noNetwork is the network of every container; the engine has no other.
 const noNetwork = "none"
 
-// reading guards the environment while testcontainers-go reads it, which it does
-// once in the life of a process.
-var reading sync.Mutex
+// hostPrefix begins the address at which testcontainers-go looks for its engine.
+const hostPrefix = "unix:///run/gpurig-docker-"
+
+// Init must be called first of all in main, and in TestMain, of a program that uses
+// this package. testcontainers-go reads once, from the environment, where its engine
+// is and that it needs no reaper, so the program becomes itself with an environment
+// that says so. What it starts has that environment too.
+func Init() {
+	if strings.HasPrefix(os.Getenv("DOCKER_HOST"), hostPrefix) {
+		return
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "DOCKER_") || strings.HasPrefix(v, "TESTCONTAINERS_")
+	})
+	env = append(env, fmt.Sprintf("DOCKER_HOST=%s%d.sock", hostPrefix, os.Getpid()), "TESTCONTAINERS_RYUK_DISABLED=true")
+	err := syscall.Exec("/proc/self/exe", os.Args, env)
+	fmt.Fprintf(os.Stderr, "error: begin anew with the environment of testcontainers-go: %v\n", err)
+	os.Exit(3)
+}
+
+// meeting guards the link at which testcontainers-go meets an engine.
+var meeting sync.Mutex
 
 // newProvider returns a provider of containers of one engine. testcontainers-go
-// finds the engine of the first in the environment and would give it to all: each
-// gets its own client. It also finds there that it has no reaper.
+// gives all providers the engine that it met first: each gets its own client.
 func newProvider(socket string) (*tc.DockerProvider, error) {
-	reading.Lock()
-	defer reading.Unlock()
-	host := "unix://" + socket
-	restore := setAll(map[string]string{
-		"DOCKER_HOST":                  host,
-		"DOCKER_API_VERSION":           "",
-		"DOCKER_TLS_VERIFY":            "",
-		"DOCKER_CERT_PATH":             "",
-		"TESTCONTAINERS_RYUK_DISABLED": "true",
-	})
-	defer restore()
+	meeting.Lock()
+	defer meeting.Unlock()
+	link, ok := strings.CutPrefix(os.Getenv("DOCKER_HOST"), "unix://")
+	if !ok {
+		return nil, errors.New("docker.Init was not called")
+	}
+	if err := os.Symlink(socket, link); err != nil {
+		return nil, err
+	}
+	defer os.Remove(link)
 	quiet := log.NewNoopLogger()
 	loud := log.Default()
 	log.SetDefault(quiet)
@@ -39,7 +61,7 @@ func newProvider(socket string) (*tc.DockerProvider, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := client.New(client.WithHost(host))
+	own, err := client.New(client.WithHost("unix://" + socket))
 	if err != nil {
 		return nil, err
 	}
@@ -54,26 +76,3 @@ type shared struct{ client.APIClient }
 
 // Close leaves the connections: they end with the engine.
 func (shared) Close() error { return nil }
-
-// setAll sets variables of our own environment until restore is called.
-func setAll(vars map[string]string) (restore func()) {
-	type was struct {
-		value string
-		set   bool
-	}
-	before := map[string]was{}
-	for name, value := range vars {
-		old, set := os.LookupEnv(name)
-		before[name] = was{old, set}
-		os.Setenv(name, value) // fails for a malformed name only
-	}
-	return func() {
-		for name, w := range before {
-			if w.set {
-				os.Setenv(name, w.value)
-			} else {
-				os.Unsetenv(name)
-			}
-		}
-	}
-}
