@@ -22,6 +22,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"/proc/devices, /proc/misc, mountinfo, of a translation", "core/translate", "FuzzProcTexts"},
 	{"ld.so.cache", "core/ldcache", "FuzzParse"},
 	{"ld.so.conf", "core/ldcache", "FuzzConf"},
+	{"ld.so.preload, musl's path file, folders in a loader", "core/ldcache", "FuzzResolver"},
 	{"ELF", "core/elf", "FuzzParse"},
 	{"/proc/driver/nvidia: a GPU", "core/host", "FuzzB44ParseGPUInfo"},
 	{"/proc/driver/nvidia: the version", "core/host", "FuzzB44ParseDriverVersion"},

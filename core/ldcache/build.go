@@ -1,11 +1,11 @@
 package ldcache
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -55,6 +55,9 @@ func Build(v View, folders []string) Built {
 	return b.Built
 }
 
+// hwcapsDir is where a folder of libraries has those for better processors.
+const hwcapsDir = "glibc-hwcaps"
+
 type builder struct {
 	View
 	Built
@@ -81,16 +84,15 @@ func (b *builder) folder(dir string) {
 		return
 	}
 	b.scan(dir, real, "")
-	const sub = "glibc-hwcaps"
-	names, err := b.ReadDir(path.Join(real, sub))
+	names, err := b.ReadDir(path.Join(real, hwcapsDir))
 	if err != nil {
 		if !missing(err) {
-			b.skip(path.Join(dir, sub), err)
+			b.skip(path.Join(dir, hwcapsDir), err)
 		}
 		return
 	}
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		at := path.Join(dir, sub, name)
+		at := path.Join(dir, hwcapsDir, name)
 		if !elf.ValidSONAME(name) {
 			b.skip(at, errors.New("not the name of a glibc-hwcaps subfolder"))
 			continue
@@ -151,18 +153,8 @@ func (b *builder) scan(dir, real, hwcaps string) {
 			best[lib.soname] = lib
 		}
 	}
-	for _, lib := range slices.SortedFunc(maps(best), func(a, b library) int { return cmp.Compare(a.soname, b.soname) }) {
+	for _, lib := range slices.SortedFunc(maps.Values(best), func(a, b library) int { return cmp.Compare(a.soname, b.soname) }) {
 		b.add(dir, real, hwcaps, lib)
-	}
-}
-
-func maps(m map[string]library) func(func(library) bool) {
-	return func(yield func(library) bool) {
-		for _, l := range m {
-			if !yield(l) {
-				return
-			}
-		}
 	}
 }
 
@@ -191,7 +183,7 @@ func (b *builder) library(real, name string) (library, error) {
 	if !info.Mode.IsRegular() {
 		return library{}, fmt.Errorf("%w: %s", ErrNotLibrary, info.Mode.Type())
 	}
-	f, err := b.read(file, info.Size)
+	f, err := readELF(b.View, file, info.Size)
 	if err != nil {
 		return library{}, err
 	}
@@ -211,9 +203,9 @@ func (b *builder) library(real, name string) (library, error) {
 	return lib, nil
 }
 
-// read reads the ELF file at p.
-func (b *builder) read(p string, size int64) (elf.File, error) {
-	if o, ok := b.View.(Opener); ok {
+// readELF reads the ELF file at p.
+func readELF(v View, p string, size int64) (elf.File, error) {
+	if o, ok := v.(Opener); ok {
 		r, err := o.Open(p)
 		if err != nil {
 			return elf.File{}, err
@@ -224,11 +216,11 @@ func (b *builder) read(p string, size int64) (elf.File, error) {
 	if size > maxWhole {
 		return elf.File{}, fmt.Errorf("%w: %d bytes to read as a whole", ErrLimit, size)
 	}
-	data, err := b.ReadFile(p)
+	data, err := v.ReadFile(p)
 	if err != nil {
 		return elf.File{}, err
 	}
-	return elf.Read(bytes.NewReader(data), int64(len(data)))
+	return elf.Parse(data)
 }
 
 // add makes the entry of a library. In a plain folder it names the SONAME link,

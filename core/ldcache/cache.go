@@ -3,7 +3,8 @@
 //
 // Parse and Marshal deal with the file, Conf and Build with what ldconfig(8)
 // does to make one: read ld.so.conf, scan folders, take SONAMEs out of ELF
-// files. Nothing is executed and nothing is written; files are read through a
+// files. A Resolver says which file a loader, glibc's or musl's, loads for a
+// name. Nothing is executed and nothing is written; files are read through a
 // View, whose maker keeps paths inside a root. All of it may be hostile: counts
 // are checked before memory is taken, bad entries are left out and counted.
 //
