@@ -34,6 +34,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"scenario", "scenarios", "FuzzParse"},
 	{"profile", "fakehw/profiles", "FuzzParse"},
 	{"report", "reports", "FuzzParse"},
+	{"records of real machines", "fixtures/records", "FuzzParse"},
 	{"LXC configuration", "core/lxc", "FuzzEmitRoundTrip"},
 	{"OCI configuration", "core/oci", "FuzzEmitRoundTrip"},
 	{"LXD configuration", "core/lxd", "FuzzEmitRoundTrip"},

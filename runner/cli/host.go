@@ -120,21 +120,30 @@ func loadHost(name string) (profiles.Profile, host.Model, error) {
 func newHostShow(s Streams) *cobra.Command {
 	var out output
 	var faults []string
+	var byRecord bool
 	cmd := &cobra.Command{
-		Use:     "show HOST",
-		Short:   "Show what a fake host has",
-		Example: "  gpurig host show jetson-agx-orin --output json",
+		Use:   "show HOST",
+		Short: "Show what a fake host has",
+		Long: `Show prints what a fake host has. With --records it prints what programs see of
+its boards and its machine, each fact with its mark: recorded (a real machine said
+the same), differs (it said something else, for a reason), wrong (to be mended),
+derived (it follows from other facts) or unverified (no record is known).`,
+		Example: "  gpurig host show jetson-agx-orin --output json\n  gpurig host show t4-server --records",
 		Args:    takes(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			h, err := openHost(args[0], faults...)
 			if err != nil {
 				return err
 			}
+			if byRecord {
+				return showRecords(s.Out, &out, h)
+			}
 			return out.print(s.Out, h.model, func(w io.Writer) error { return showHost(w, h) })
 		},
 	}
 	addOutput(cmd, &out)
 	addFaults(cmd, &faults)
+	cmd.Flags().BoolVar(&byRecord, "records", false, "print each fact with the record of a real machine behind it")
 	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
