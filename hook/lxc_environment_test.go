@@ -23,7 +23,7 @@ func TestA8WhichHooksReceiveTheVariables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.lines = config.Lines
+			s.lines = config.Entries.Lines()
 			dir := t.TempDir()
 			open(t, dir)
 			if err := os.Chmod(dir, 0o777); err != nil { // the mapped root's hook writes there

@@ -46,7 +46,7 @@ var rooms = []struct {
 	{"core/lxc", []string{"core/place", "core/plan", "core/policy", "core/hookspec"}},
 	{"core/pve", []string{"core/plan", "core/hookspec", "core/lxc"}},
 	{"core/oci", []string{"core/place", "core/plan", "core/hookspec", "github.com/opencontainers/runtime-spec/specs-go"}},
-	{"core/lxd", []string{"core/plan", "core/hookspec", "core/lxc"}},
+	{"core/lxd", []string{"core/place", "core/plan", "core/hookspec", "core/lxc"}},
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "fixtures/records", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
 	{"scenarios", []string{"core/host", "core/device", "core/pci", "core/policy", "core/strictyaml", "github.com/onsi/ginkgo/v2/types"}},

@@ -94,9 +94,9 @@ type Options struct {
 
 // A Config is a plan in liblxc's words.
 type Config struct {
-	Lines []string      // "key = value", in order, without line breaks
-	Hook  hookspec.File // for Options.HookFile
-	// Hooked says that Lines run cdi-hook. Where they do not, nobody takes back
+	Entries Entries
+	Hook    hookspec.File // for Options.HookFile
+	// Hooked says that Entries run cdi-hook. Where they do not, nobody takes back
 	// what an earlier configuration of the container had it make: then the manager
 	// runs cdi-hook --stage clean once, before the next start.
 	Hooked bool
@@ -106,10 +106,10 @@ type Config struct {
 
 // Text returns the lines as a file.
 func (c Config) Text() string {
-	if len(c.Lines) == 0 {
+	if len(c.Entries) == 0 {
 		return ""
 	}
-	return strings.Join(c.Lines, "\n") + "\n"
+	return strings.Join(c.Entries.Lines(), "\n") + "\n"
 }
 
 // Why a plan cannot be written for liblxc.
@@ -123,12 +123,22 @@ const (
 	ReasonHookFile               = place.ReasonHookFile
 )
 
+// What liblxc cannot be told: plan.Note.Reason.
+const (
+	ReasonHostFlags   refuse.Reason = "flags-of-the-host"
+	ReasonGroupsNewer refuse.Reason = "groups-need-newer-lxc"
+	ReasonGroupsIDMap refuse.Reason = "groups-not-with-idmap"
+)
+
 // Reasons lists them.
 func Reasons() []refuse.Meaning {
 	return append([]refuse.Meaning{
 		{Reason: ReasonOption, Meaning: "An option of the LXC configuration cannot be used."},
 		{Reason: ReasonLine, Meaning: "A line of configuration would not be read as it is meant."},
 		{Reason: ReasonLong, Meaning: "A line of configuration is longer than liblxc reads."},
+		{Reason: ReasonHostFlags, Meaning: "A writable mount has the flags that its source has on the host."},
+		{Reason: ReasonGroupsNewer, Meaning: "This version of LXC cannot set additional groups."},
+		{Reason: ReasonGroupsIDMap, Meaning: "This version of LXC ignores additional groups in a container with an id map."},
 	}, place.Reasons()...)
 }
 
@@ -138,7 +148,7 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts}
 	e.options(p)
 	if len(e.Refusals) == 0 {
-		e.line("lxc.autodev", "1")
+		e.add("lxc.autodev", Text("1"))
 		e.nodes(p.Nodes)
 		e.mounts(p.Mounts)
 		e.cgroup(p.Nodes)
@@ -155,10 +165,11 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 
 type emitter struct {
 	place.Placer
-	opts   Options
-	config Config
+	opts       Options
+	deviceKeys []string
+	config     Config
 }
 
-func (e *emitter) note(edit, what, reason, format string, args ...any) {
-	e.config.Notes = append(e.config.Notes, plan.Note{Edit: edit, What: what, Reason: reason, Detail: fmt.Sprintf(format, args...)})
+func (e *emitter) note(edit, what string, reason refuse.Reason, format string, args ...any) {
+	e.config.Notes = append(e.config.Notes, plan.Note{Edit: edit, What: what, Reason: string(reason), Detail: fmt.Sprintf(format, args...)})
 }

@@ -140,8 +140,8 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, tc.want) {
 				t.Fatalf("Emit = %v, want a refusal with reason %s", err, tc.want)
 			}
-			if len(c.Lines) > 0 || strings.Contains(err.Error(), "\n") && len(refuse.As(err)) == 1 {
-				t.Errorf("a refusal came with %q, or in several lines: %v", c.Lines, err)
+			if len(c.Entries) > 0 || strings.Contains(err.Error(), "\n") && len(refuse.As(err)) == 1 {
+				t.Errorf("a refusal came with %q, or in several lines: %v", c.Entries.Lines(), err)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func mustEmit(t *testing.T, p plan.Plan, o lxc.Options) lxc.Config {
 func TestEscapesB30(t *testing.T) {
 	c := mustEmit(t, oneMount(`/a b\040"'#,=:$`, `/x y\z`), options())
 	want := `lxc.mount.entry = /srv/host/a\040b\134040"'#,=:$ x\040y\134z none ro,nosuid,nodev,bind,rprivate 0 0`
-	if !slices.Contains(c.Lines, want) {
+	if !slices.Contains(c.Entries.Lines(), want) {
 		t.Errorf("lines are\n%s\nwant\n%s", c.Text(), want)
 	}
 }
@@ -187,7 +187,7 @@ func TestMountPointsA13(t *testing.T) {
 	if len(c.Hook.MountPoints) != 1 || c.Hook.MountPoints[0].Path != "/usr/share/nvidia" || !c.Hook.MountPoints[0].Dir {
 		t.Errorf("mount points are %v, want the directory only", c.Hook.MountPoints)
 	}
-	if !slices.Contains(c.Lines, "lxc.autodev = 1") {
+	if !slices.Contains(c.Entries.Lines(), "lxc.autodev = 1") {
 		t.Error("no lxc.autodev")
 	}
 }
@@ -227,7 +227,7 @@ func TestCgroupRulesA30(t *testing.T) {
 	o := options()
 	o.Cgroup = "v2"
 	var rules []string
-	for _, l := range mustEmit(t, p, o).Lines {
+	for _, l := range mustEmit(t, p, o).Entries.Lines() {
 		if strings.Contains(l, "devices") {
 			rules = append(rules, l)
 		}
@@ -250,7 +250,7 @@ func TestBlockDeviceAndTmpfs(t *testing.T) {
 		"lxc.cgroup2.devices.allow = b 195:0 r",
 		"lxc.mount.entry = tmpfs tmp/data tmpfs rw,nosuid,nodev,strictatime,mode=755,size=64m 0 0",
 	} {
-		if !slices.Contains(c.Lines, want) {
+		if !slices.Contains(c.Entries.Lines(), want) {
 			t.Errorf("no line %q in\n%s", want, c.Text())
 		}
 	}
@@ -263,20 +263,20 @@ func TestGroups(t *testing.T) {
 	p := plan.Plan{Groups: []uint32{44, 105}}
 	o := options()
 	c := mustEmit(t, p, o)
-	if !slices.Contains(c.Lines, "lxc.init.groups = 44,105") || len(c.Notes) > 0 {
-		t.Errorf("lines %q, notes %v", c.Lines, c.Notes)
+	if !slices.Contains(c.Entries.Lines(), "lxc.init.groups = 44,105") || len(c.Notes) > 0 {
+		t.Errorf("lines %q, notes %v", c.Entries.Lines(), c.Notes)
 	}
 	o.IDMap = idmap
 	if c = mustEmit(t, p, o); len(c.Notes) != 1 {
 		t.Errorf("with an id map the notes are %v, want one", c.Notes)
 	}
 	o.LXCVersion = lxc.Version{Major: 6, Patch: 6}
-	if c = mustEmit(t, p, o); !slices.Contains(c.Lines, "lxc.init.groups = 44,105") || len(c.Notes) > 0 {
-		t.Errorf("with an id map, LXC 6.0.6: lines %q, notes %v", c.Lines, c.Notes)
+	if c = mustEmit(t, p, o); !slices.Contains(c.Entries.Lines(), "lxc.init.groups = 44,105") || len(c.Notes) > 0 {
+		t.Errorf("with an id map, LXC 6.0.6: lines %q, notes %v", c.Entries.Lines(), c.Notes)
 	}
 	o.IDMap, o.LXCVersion = nil, lxc.Version{Major: 4, Patch: 6}
 	if c = mustEmit(t, p, o); len(c.Notes) != 1 || strings.Contains(c.Text(), "groups") {
-		t.Errorf("LXC 4: %q, notes %v", c.Lines, c.Notes)
+		t.Errorf("LXC 4: %q, notes %v", c.Entries.Lines(), c.Notes)
 	}
 }
 

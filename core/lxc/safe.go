@@ -5,65 +5,47 @@ package lxc
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+
+	"gpurig/core/place"
 )
 
 // What keeps a plan's text from meaning something else to liblxc. The tests'
 // negative control, naive.go, stands in for it.
 
-// mount adds one mount entry. source and target are absolute; the target is
-// written relative to the root, as liblxc ignores an absolute one. fstype is
-// "none" for a bind mount.
-func (e *emitter) mount(source, target, fstype string, options []string) {
-	rel := strings.TrimPrefix(target, "/")
-	opts := strings.Join(options, ",")
-	value := strings.Join([]string{escape(source), escape(rel), fstype, opts, "0", "0"}, " ")
-	fields, err := readEntry(value)
-	want := [6]string{source, rel, fstype, opts, "0", "0"}
-	switch {
-	case err != nil:
-		e.Refuse(ReasonLine, target, "%v", err)
-	case fields != want:
-		e.Refuse(ReasonLine, target, "mount entry %s would be read as %q", cut(value), fields)
-	case rel == "" || rel[0] == '/':
-		e.Refuse(ReasonLine, target, "is not an absolute path with one slash at its start")
-	default:
-		e.line("lxc.mount.entry", value)
+// check reads an entry's line by liblxc's rules, and says what is not read as it is
+// meant.
+func check(e Entry) error {
+	text, value := e.String(), e.Value.String()
+	if why := textProblem(text); why != "" {
+		return errors.New(why)
 	}
+	if len(text) > maxLine {
+		return errLong
+	}
+	if k, v, ok := readLine(text); !ok || k != e.Key || v != value {
+		return fmt.Errorf("liblxc would read key %q, value %+.256q", k, v)
+	}
+	m, ok := e.Value.(Mount)
+	if !ok {
+		return nil
+	}
+	fields, err := readEntry(value)
+	if err == nil && (fields != m.fields() || fields[1] == "" || fields[1][0] == '/') {
+		err = fmt.Errorf("liblxc would read %+.256q", fields)
+	}
+	return err
 }
 
-// writeLine returns "key = value", or why liblxc would read something else.
-func writeLine(key, value string) (string, error) {
-	if why := textProblem(key + value); why != "" {
-		return "", errors.New(why)
-	}
-	text := key + " = " + value
-	if len(text) > maxLine {
-		return "", errLong
-	}
-	k, v, ok := readLine(text)
-	if !ok || k != key || v != value {
-		return "", fmt.Errorf("liblxc would read key %q, value %s", k, cut(v))
-	}
-	return text, nil
-}
+// escape writes a path for a field of fstab(5).
+func escape(s string) string { return escaper.Replace(s) }
 
 // madeByLXC reports whether liblxc may make the mount point: it follows links of
 // the image, and /dev is the only place that has none (A13).
 func madeByLXC(at string) bool { return strings.HasPrefix(at, "/dev/") }
 
-// known reports whether a mount option may be written. liblxc finds words of its
-// own inside other words, so nothing else leaves here (A25).
-func known(option string) bool { return slices.Contains(options, option) }
-
-// knownTmpfs is known for what a tmpfs alone can have.
-func knownTmpfs(option string) bool {
-	return slices.Contains([]string{"strictatime", "relatime", "noatime"}, option) ||
-		strings.HasPrefix(option, "mode=") && plain(option[5:]) || strings.HasPrefix(option, "size=") && plain(option[5:])
-}
-
-var options = []string{"ro", "rw", "nosuid", "nodev", "noexec", "bind", "private", "rprivate", "slave", "rslave"}
+// allowed reports whether a mount option may be written (A25).
+func allowed(m place.Mount, option string) bool { return m.Option(option) }
 
 // plain reports whether s can stand on a line that a shell reads (A24).
 func plain(s string) bool {

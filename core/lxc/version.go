@@ -17,7 +17,7 @@ var versionText = regexp.MustCompile(`^([1-9][0-9]{0,3})(?:\.([0-9]{1,4}))?(?:\.
 func ParseVersion(s string) (Version, error) {
 	m := versionText.FindStringSubmatch(s)
 	if m == nil {
-		return Version{}, fmt.Errorf("%s is not a version of LXC, such as 5.0.2", cut(s))
+		return Version{}, fmt.Errorf("%+.256q is not a version of LXC, such as 5.0.2", s)
 	}
 	var n [3]int
 	for i := range n {

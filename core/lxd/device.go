@@ -10,6 +10,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/lxc"
+	"gpurig/core/place"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 )
@@ -43,56 +44,41 @@ func (e *emitter) node(n plan.Node) {
 // denials take back in raw.lxc what LXD permits beyond the plan. With cgroup v2
 // liblxc only takes back a rule that is denied with the very permissions that
 // were allowed: what stays is then allowed anew.
-func (e *emitter) denials(list []plan.Node) {
-	type dev struct {
-		typ device.Type
-		num device.Num
-	}
-	granted := map[dev]string{}
-	for _, n := range list {
-		granted[dev{n.Type, n.Num}] += n.Permissions
-	}
+func (e *emitter) denials(list []plan.Node) error {
+	keys, err := lxc.DeviceKeys("", e.opts.LXCVersion)
+	rule := func(key string, r lxc.Rule) { e.config.Raw = append(e.config.Raw, lxc.Entry{Key: key, Value: r}) }
 	first := len(e.opts.IDMap) > 0 // LXD gives the container no rule: with cgroup v2 ours alone would deny all others
-	for _, n := range list {
-		d := dev{n.Type, n.Num}
-		stays, known := granted[d]
-		delete(granted, d) // once for each number
-		read, write := strings.Contains(stays, "r"), strings.Contains(stays, "w")
-		if !known || read && write {
+	for _, r := range place.Access(list) {
+		if r.Access == "rw" {
 			continue
 		}
-		for _, key := range []string{"lxc.cgroup", "lxc.cgroup2"} {
-			if key == "lxc.cgroup" && !e.opts.LXCVersion.CgroupV1() {
-				continue
-			}
+		for _, key := range keys {
 			if first {
-				e.config.Raw = append(e.config.Raw, key+".devices.allow = a")
+				rule(key+".allow", lxc.Rule{})
 			}
-			e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.deny = %s %d:%d rwm", key, n.Type, n.Num.Major, n.Num.Minor))
-			switch {
-			case read:
-				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = %s %d:%d r", key, n.Type, n.Num.Major, n.Num.Minor))
-			case write:
-				e.config.Raw = append(e.config.Raw, fmt.Sprintf("%s.devices.allow = %s %d:%d w", key, n.Type, n.Num.Major, n.Num.Minor))
+			rule(key+".deny", lxc.Rule{Type: r.Type, Num: r.Num, Access: "rwm"})
+			if r.Access != "" {
+				rule(key+".allow", lxc.Rule(r))
 			}
 		}
 		first = false
 	}
+	return err
 }
 
-// mount writes one disk. A tmpfs has no device type: it is a mount entry of raw.lxc,
-// which comes after all disks and must not cover one.
-func (e *emitter) mount(m plan.Mount, all []plan.Mount) {
-	if m.Type != "" {
-		below := e.resolve(m.Target) + "/"
-		for _, other := range all {
-			if strings.HasPrefix(e.resolve(other.Target), below) {
-				e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s, which %s mounts last: it would cover %s", m.Type, e.opts.Manager, other.Target))
-			}
+// tmpfs refuses one that would cover a disk. It has no device type: it is a mount
+// entry of raw.lxc, which comes after all disks.
+func (e *emitter) tmpfs(m lxc.Mount, all lxc.Entries) {
+	for _, entry := range all {
+		if other, ok := entry.Value.(lxc.Mount); ok && strings.HasPrefix(other.Target, m.Target+"/") {
+			e.refusals = append(e.refusals, refuse.New(ReasonDevice, m.Target, "is a %s, which %s mounts last: it would cover %s", m.Type, e.opts.Manager, other.Target))
 		}
-		return
 	}
-	d := Device{"type": "disk", "source": e.opts.HostRoot + m.Source, "path": e.resolve(m.Target)}
+}
+
+// disk writes one disk.
+func (e *emitter) disk(m lxc.Mount) {
+	d := Device{"type": "disk", "source": m.Source, "path": m.Target}
 	var raw []string
 	for _, o := range m.Options {
 		switch o {
@@ -106,22 +92,9 @@ func (e *emitter) mount(m plan.Mount, all []plan.Mount) {
 	}
 	if len(raw) > 0 {
 		d["raw.mount.options"] = strings.Join(raw, ",")
-		e.flags = append(e.flags, m.Target)
+		e.flags++
 	}
 	e.add(d)
-}
-
-// resolve returns where in the image a container path really is. Package lxc has
-// asked for it before, and refused what cannot be.
-func (e *emitter) resolve(at string) string {
-	if e.opts.Resolve == nil || strings.HasPrefix(at, "/dev/") {
-		return at
-	}
-	real, err := e.opts.Resolve(at)
-	if err != nil {
-		e.refusals = append(e.refusals, refuse.New(lxc.ReasonResolve, at, "cannot be resolved inside the image").WithErr(err))
-	}
-	return real
 }
 
 // deviceName makes a name of a path: its last component for people, a digest of

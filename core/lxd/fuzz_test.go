@@ -46,8 +46,8 @@ func FuzzEmitRoundTrip(f *testing.F) {
 				t.Fatalf("device %q for %q on %q", d, source, target)
 			}
 		}
-		if got := read.Config["raw.lxc"]; got != strings.Join(c.Raw, "\n") || !strings.Contains("\n"+got+"\n", "\nlxc.environment = NVIDIA_X="+value+"\n") {
-			t.Fatalf("raw.lxc is read as %q, written %q", got, c.Raw)
+		if got := read.Config["raw.lxc"]; got != strings.Join(c.Raw.Lines(), "\n") || !strings.Contains("\n"+got+"\n", "\nlxc.environment = NVIDIA_X="+value+"\n") {
+			t.Fatalf("raw.lxc is read as %q, written %q", got, c.Raw.Lines())
 		}
 	})
 }

@@ -64,19 +64,25 @@ type Device map[string]string
 // A Config is a plan in LXD's words.
 type Config struct {
 	Devices map[string]Device
-	Raw     []string      // lines of raw.lxc, in order
+	Raw     lxc.Entries   // of raw.lxc
 	Hook    hookspec.File // for Options.HookFile
 	// Hooked says that Raw runs cdi-hook; see package lxc.
 	Hooked bool
 	Notes  []plan.Note // what LXD cannot be told, or does in its own way
 }
 
-// ReasonDevice says why something of a plan is no device of LXD.
-const ReasonDevice refuse.Reason = "no-lxd-device"
+// Why a plan cannot be written for LXD, or not quite as it is.
+const (
+	ReasonDevice refuse.Reason = "no-lxd-device"
+	ReasonFlags  refuse.Reason = "flags-of-lxd"
+)
 
 // Reasons lists those that package lxc has not.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{{Reason: ReasonDevice, Meaning: "LXD would mount a tmpfs over a disk."}}
+	return []refuse.Meaning{
+		{Reason: ReasonDevice, Meaning: "LXD would mount a tmpfs over a disk."},
+		{Reason: ReasonFlags, Meaning: "LXD mounts disks without nosuid, nodev and noexec."},
+	}
 }
 
 // Emit writes p for LXD. It returns every refusal at once, joined, and never a
@@ -85,33 +91,40 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	// Everything that liblxc would not take, LXD cannot hand to it either.
 	lc, err := lxc.Emit(p, lxc.Options{
 		IDMap: opts.IDMap, HostRoot: opts.HostRoot, NodesDir: ownNodes, HookPath: opts.HookPath, HookFile: opts.HookFile,
-		ApplyIn: opts.ApplyIn, Container: opts.Container, Spec: opts.Spec, LXCVersion: opts.LXCVersion, Resolve: opts.Resolve, Cgroup: "v2",
+		ApplyIn: opts.ApplyIn, Container: opts.Container, Spec: opts.Spec, LXCVersion: opts.LXCVersion, Resolve: opts.Resolve,
 	})
 	if err != nil {
 		return Config{}, err
 	}
 	opts.Manager = cmp.Or(opts.Manager, "LXD")
 	e := &emitter{opts: opts, config: Config{Devices: map[string]Device{}, Hook: lc.Hook, Hooked: lc.Hooked}}
-	for _, line := range lc.Lines {
-		if key, value, _ := strings.Cut(line, " = "); rawKey(key) || key == "lxc.mount.entry" && strings.HasPrefix(value, "tmpfs ") {
-			e.config.Raw = append(e.config.Raw, line)
+	for _, entry := range lc.Entries {
+		switch v := entry.Value.(type) {
+		case lxc.Mount:
+			switch {
+			case v.Node != nil:
+				e.node(*v.Node)
+			case v.Type == "none":
+				e.disk(v)
+			default:
+				e.tmpfs(v, lc.Entries)
+				e.config.Raw = append(e.config.Raw, entry)
+			}
+		case lxc.Var, lxc.Groups, lxc.Command: // LXD has no option for them
+			e.config.Raw = append(e.config.Raw, entry)
 		}
 	}
 	for _, n := range lc.Notes {
-		if n.Edit != "mounts" { // LXD mounts disks in its own way
+		if n.Reason != string(lxc.ReasonHostFlags) { // LXD mounts disks in its own way
 			e.config.Notes = append(e.config.Notes, n)
 		}
 	}
-	for _, n := range p.Nodes {
-		e.node(n)
+	if err := e.denials(p.Nodes); err != nil {
+		return Config{}, err
 	}
-	for _, m := range p.Mounts {
-		e.mount(m, p.Mounts)
-	}
-	e.denials(p.Nodes)
-	if len(e.flags) > 0 {
+	if e.flags > 0 {
 		e.config.Notes = append(e.config.Notes, plan.Note{
-			Edit: "mounts", What: fmt.Sprintf("nosuid, nodev and noexec of %d mounts", len(e.flags)), Reason: "flags-of-lxd", Done: true,
+			Edit: "mounts", What: fmt.Sprintf("nosuid, nodev and noexec of %d mounts", e.flags), Reason: string(ReasonFlags), Done: true,
 			Detail: opts.Manager + " mounts a disk with \"ro\" and none of these; the mounts have the flags that their sources have on the host",
 		})
 	}
@@ -124,18 +137,10 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 // ownNodes stands for the folder in which LXD makes nodes.
 const ownNodes = "/var/lib/lxd/devices"
 
-// rawKey reports whether a line of package lxc goes into raw.lxc: what LXD has
-// no option for. Device rules and other mount entries come of the devices, and LXD
-// sets the version of hooks.
-func rawKey(key string) bool {
-	return key == "lxc.environment" || key == "lxc.environment.runtime" || key == "lxc.init.groups" ||
-		strings.HasPrefix(key, "lxc.hook.") && key != "lxc.hook.version"
-}
-
 type emitter struct {
 	opts     Options
 	config   Config
-	flags    []string // mounts whose flags LXD leaves out
+	flags    int // mounts whose flags LXD leaves out
 	refusals []*refuse.Error
 }
 
@@ -156,7 +161,7 @@ func (c Config) Text() string {
 	var b strings.Builder
 	if len(c.Raw) > 0 {
 		b.WriteString("config:\n  raw.lxc: |-\n")
-		for _, l := range c.Raw {
+		for _, l := range c.Raw.Lines() {
 			fmt.Fprintf(&b, "    %s\n", l)
 		}
 	}

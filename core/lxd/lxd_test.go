@@ -82,7 +82,7 @@ func TestDenials(t *testing.T) {
 			"lxc.cgroup2.devices.allow = a|lxc.cgroup2.devices.deny = c 195:1 rwm|lxc.cgroup2.devices.allow = c 195:1 r|lxc.cgroup2.devices.deny = c 195:2 rwm"},
 	} {
 		c, err := lxd.Emit(p, tc.opts)
-		if got := strings.Join(c.Raw, "|"); err != nil || got != tc.want {
+		if got := strings.Join(c.Raw.Lines(), "|"); err != nil || got != tc.want {
 			t.Errorf("%s: %s, %v; want %s", tc.name, got, err, tc.want)
 		}
 	}

@@ -36,10 +36,6 @@
 package oci
 
 import (
-	"path"
-	"strings"
-	"unicode/utf8"
-
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
 	"gpurig/core/hookspec"
@@ -127,12 +123,3 @@ type emitter struct {
 	opts  Options
 	edits Edits
 }
-
-// clean reports whether p is an absolute path, without detours and not "/".
-func clean(p string) bool {
-	return path.IsAbs(p) && path.Clean(p) == p && p != "/" && exact(p)
-}
-
-// exact reports whether JSON and the system calls behind it keep s as it is:
-// other bytes than UTF-8 would become U+FFFD, and NUL would end it.
-func exact(s string) bool { return utf8.ValidString(s) && !strings.Contains(s, "\x00") }

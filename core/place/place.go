@@ -61,7 +61,7 @@ func (p *Placer) Path(at string) string {
 		return at
 	}
 	real, err := p.Resolve(at)
-	if err == nil && (!path.IsAbs(real) || path.Clean(real) != real || real == "/" || strings.Contains(real, "\x00")) {
+	if err == nil && !Clean(real) {
 		err = fmt.Errorf("%q is not a clean path inside the container", real)
 	}
 	if err != nil {
@@ -97,9 +97,9 @@ func (p *Placer) Own(n plan.Node, at string) (plan.Node, bool) {
 }
 
 // File fills in the hook file: links, library folders and modes of the plan, and
-// the mount points in order. ok says that cdi-hook would take it, apply that it
-// has work in a container that has its mounts.
-func (p *Placer) File(pl plan.Plan, container, spec string) (apply, ok bool) {
+// the mount points in order. run says that cdi-hook has anything to do, apply that
+// it has work in a container that has its mounts.
+func (p *Placer) File(pl plan.Plan, container, spec string) (apply, run bool) {
 	f := &p.Hook
 	f.Version, f.Container, f.Spec = hookspec.Version, container, spec
 	root, mapped := plan.HostID(p.IDMap, 0)
@@ -124,7 +124,8 @@ func (p *Placer) File(pl plan.Plan, container, spec string) (apply, ok bool) {
 		p.Refusals = append(p.Refusals, refuse.New(ReasonHookFile, "", "cdi-hook would not take the file").WithErr(err))
 		return false, false
 	}
-	return len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0, true
+	apply = len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0
+	return apply, apply || len(f.MountPoints) > 0
 }
 
 // link places a link where its directory really is in the image, and counts its

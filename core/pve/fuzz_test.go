@@ -23,7 +23,7 @@ func FuzzEmitRoundTrip(f *testing.F) {
 		}
 		c, err := pve.Emit(p, options())
 		if err != nil {
-			if len(c.Lines) > 0 {
+			if len(c.Lines()) > 0 {
 				t.Fatalf("lines along with the error %v", err)
 			}
 			return

@@ -10,6 +10,7 @@ package pve
 
 import (
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -36,20 +37,47 @@ type Options struct {
 	LXCVersion lxc.Version
 }
 
-// A Config is a plan in Proxmox's words.
-type Config struct {
-	Lines  []string      // "key: value", in order
-	Hook   hookspec.File // for Options.HookFile
-	Hooked bool          // Lines run cdi-hook, as in package lxc
-	Notes  []plan.Note   // what Proxmox cannot be told, and why that is no loss
+// A Device is one devN.
+type Device struct {
+	Path      string
+	Mode      fs.FileMode     // permission bits
+	Owner     *hookspec.Owner // as the container sees it; nil: that of the host's node, who has no id there
+	DenyWrite bool
 }
 
-// ReasonNode says why a node cannot be a devN.
-const ReasonNode refuse.Reason = "no-pve-device"
+// String returns the value of devN.
+func (d Device) String() string {
+	s := fmt.Sprintf("%s,mode=%04o", d.Path, d.Mode)
+	if d.Owner != nil {
+		s += fmt.Sprintf(",uid=%d,gid=%d", d.Owner.UID, d.Owner.GID)
+	}
+	if d.DenyWrite {
+		s += ",deny-write=1"
+	}
+	return s
+}
+
+// A Config is a plan in Proxmox's words.
+type Config struct {
+	Devices []Device      // dev0 and those that follow
+	Entries lxc.Entries   // everything else
+	Hook    hookspec.File // for Options.HookFile
+	Hooked  bool          // Entries run cdi-hook, as in package lxc
+	Notes   []plan.Note   // what Proxmox cannot be told, and why that is no loss
+}
+
+// Why a node cannot be a devN, and what else Proxmox cannot be told.
+const (
+	ReasonNode   refuse.Reason = "no-pve-device"
+	ReasonGroups refuse.Reason = "groups-not-with-pve"
+)
 
 // Reasons lists those that package lxc has not.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{{Reason: ReasonNode, Meaning: "A device node cannot be written as a device of a Proxmox VE container."}}
+	return []refuse.Meaning{
+		{Reason: ReasonNode, Meaning: "A device node cannot be written as a device of a Proxmox VE container."},
+		{Reason: ReasonGroups, Meaning: "Proxmox VE cannot set additional groups."},
+	}
 }
 
 // Emit writes p for Proxmox VE. It returns every refusal at once, joined, and
@@ -58,60 +86,59 @@ func Emit(p plan.Plan, opts Options) (Config, error) {
 	var c Config
 	var refusals []*refuse.Error
 	for i, n := range p.Nodes {
-		line, why := deviceLine(i, n, len(opts.IDMap) > 0)
-		if why != "" {
+		if why := noDevice(i, n); why != "" {
 			refusals = append(refusals, refuse.New(ReasonNode, n.Path, "%s", why))
 			continue
 		}
-		c.Lines = append(c.Lines, line)
+		d := Device{Path: n.Path, Mode: n.Mode.Perm(), DenyWrite: !strings.Contains(n.Permissions, "w")}
+		if n.Own || len(opts.IDMap) == 0 {
+			d.Owner = &hookspec.Owner{UID: n.UID, GID: n.GID}
+		}
+		c.Devices = append(c.Devices, d)
 	}
 	rest := p
 	rest.Nodes, rest.Groups, rest.GroupOwners = nil, nil, nil
 	if len(p.Groups) > 0 {
-		c.Notes = append(c.Notes, plan.Note{Edit: "additionalGids", What: fmt.Sprintf("additional groups %v", p.Groups), Reason: "groups-not-with-pve",
+		c.Notes = append(c.Notes, plan.Note{Edit: "additionalGids", What: fmt.Sprintf("additional groups %v", p.Groups), Reason: string(ReasonGroups),
 			Detail: "Proxmox VE has no option for the groups of the first process; the container's root does not need them to open nodes that are its own"})
 	}
-	more, err := lxc.Emit(rest, lxc.Options{Cgroup: "v2", IDMap: opts.IDMap, HookPath: opts.HookPath, HookFile: opts.HookFile, Container: opts.Container, LXCVersion: opts.LXCVersion})
-	if err != nil {
-		refusals = append(refusals, refuse.As(err)...)
-	}
-	if len(refusals) > 0 {
+	more, err := lxc.Emit(rest, lxc.Options{IDMap: opts.IDMap, HookPath: opts.HookPath, HookFile: opts.HookFile, Container: opts.Container, LXCVersion: opts.LXCVersion})
+	if refusals = append(refusals, refuse.As(err)...); len(refusals) > 0 {
 		return Config{}, refuse.Join(refusals...)
 	}
-	for _, l := range more.Lines {
-		key, value, _ := strings.Cut(l, " = ")
-		if key == "lxc.autodev" { // Proxmox always has it
-			continue
-		}
-		c.Lines = append(c.Lines, key+": "+value)
-	}
+	c.Entries = slices.DeleteFunc(more.Entries, func(e lxc.Entry) bool { return e.Key == "lxc.autodev" }) // Proxmox always has it
 	c.Hook, c.Hooked, c.Notes = more.Hook, more.Hooked, append(c.Notes, more.Notes...)
 	return c, nil
 }
 
-// deviceLine writes one devN, or says why there is none for the node.
-func deviceLine(i int, n plan.Node, idmapped bool) (line, why string) {
+// noDevice says why a node cannot be the i-th devN; empty: it can.
+func noDevice(i int, n plan.Node) string {
 	switch {
 	case i >= maxDevices:
-		return "", fmt.Sprintf("a container has at most %d devices", maxDevices)
+		return fmt.Sprintf("a container has at most %d devices", maxDevices)
 	case n.Type != device.Char && n.Type != device.Block || !n.Num.Known():
-		return "", "is not a device with a number"
+		return "is not a device with a number"
 	case n.Source != n.Path:
-		return "", fmt.Sprintf("is %s on the host: a device has the same path there", n.Source)
+		return fmt.Sprintf("is %s on the host: a device has the same path there", n.Source)
 	case !strings.HasPrefix(n.Path, "/dev/") || strings.ContainsAny(n.Path, ", \t\r\n="):
-		return "", "is not a path below /dev without commas and blanks"
+		return "is not a path below /dev without commas and blanks"
 	case !strings.Contains(n.Permissions, "r"):
-		return "", "may not be read by the container: a device can always be"
+		return "may not be read by the container: a device can always be"
 	}
-	line = fmt.Sprintf("dev%d: %s,mode=%04o", i, n.Path, n.Mode.Perm())
-	if n.Own || !idmapped { // else the owner is that of the host's node, who has no id there
-		line += fmt.Sprintf(",uid=%d,gid=%d", n.UID, n.GID)
+	return ""
+}
+
+// Lines returns "key: value" of each entry, devices first.
+func (c Config) Lines() []string {
+	var lines []string
+	for i, d := range c.Devices {
+		lines = append(lines, fmt.Sprintf("dev%d: %s", i, d))
 	}
-	if !strings.Contains(n.Permissions, "w") {
-		line += ",deny-write=1"
+	for _, e := range c.Entries {
+		lines = append(lines, e.Key+": "+e.Value.String())
 	}
-	return line, ""
+	return lines
 }
 
 // Text returns the lines as a part of the file.
-func (c Config) Text() string { return strings.Join(slices.Concat(c.Lines, []string{""}), "\n") }
+func (c Config) Text() string { return strings.Join(append(c.Lines(), ""), "\n") }

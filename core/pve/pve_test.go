@@ -40,18 +40,19 @@ func TestGoldenLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			text := c.Text()
 			for _, n := range c.Notes {
-				c.Lines = append(c.Lines, "# "+n.Reason)
+				text += "# " + n.Reason + "\n"
 			}
-			golden.Equal(t, "testdata/"+tc.name+".conf", []byte(c.Text()))
+			golden.Equal(t, "testdata/"+tc.name+".conf", []byte(text))
 		})
 	}
 }
 
 func TestNodesThatAreNoDevices(t *testing.T) {
 	good := plan.Node{Path: "/dev/nvidia0", Source: "/dev/nvidia0", Type: device.Char, Num: device.Num{Major: 195}, Mode: 0o666, Permissions: "rw"}
-	if c, err := pve.Emit(plan.Plan{Nodes: []plan.Node{good}}, options()); err != nil || c.Lines[0] != "dev0: /dev/nvidia0,mode=0666,uid=0,gid=0" {
-		t.Fatalf("Emit(a node) = %q, %v", c.Lines, err)
+	if c, err := pve.Emit(plan.Plan{Nodes: []plan.Node{good}}, options()); err != nil || c.Lines()[0] != "dev0: /dev/nvidia0,mode=0666,uid=0,gid=0" {
+		t.Fatalf("Emit(a node) = %q, %v", c.Lines(), err)
 	}
 	for _, tc := range []struct {
 		name   string
@@ -69,8 +70,8 @@ func TestNodesThatAreNoDevices(t *testing.T) {
 			n := good
 			tc.change(&n)
 			c, err := pve.Emit(plan.Plan{Nodes: []plan.Node{n}}, options())
-			if list := refuse.As(err); len(list) != 1 || list[0].Reason != pve.ReasonNode || !strings.Contains(err.Error(), tc.says) || len(c.Lines) > 0 {
-				t.Errorf("Emit() = %q, %v; want %s with %q", c.Lines, err, pve.ReasonNode, tc.says)
+			if list := refuse.As(err); len(list) != 1 || list[0].Reason != pve.ReasonNode || !strings.Contains(err.Error(), tc.says) || len(c.Lines()) > 0 {
+				t.Errorf("Emit() = %q, %v; want %s with %q", c.Lines(), err, pve.ReasonNode, tc.says)
 			}
 		})
 	}

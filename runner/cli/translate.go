@@ -210,7 +210,7 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err != nil {
 		return translation{}, err
 	}
-	t := translation{LXC: known(version), Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}
+	t := translation{LXC: known(version), Configuration: c.Entries.Lines(), HookFile: f.hookFile, Hook: c.Hook, Make: c.Make, Notes: append(p.Notes, c.Notes...), Plan: p}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}

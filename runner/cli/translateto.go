@@ -36,7 +36,7 @@ func (f translateFlags) emitPVE(p plan.Plan, idmap []plan.IDMap, version lxc.Ver
 	if err != nil {
 		return translation{}, err
 	}
-	t := translation{LXC: known(version), Configuration: c.Lines, HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
+	t := translation{LXC: known(version), Configuration: c.Lines(), HookFile: f.hookFile, Hook: c.Hook, Notes: append(p.Notes, c.Notes...), Plan: p, managed: true}
 	if !c.Hooked {
 		t.Clean = []string{f.hookPath, "--stage", "clean", "--root", "ROOTFS", f.hookFile}
 	}

@@ -23,7 +23,7 @@ func Base(cgroup string, idmap []plan.IDMap) []string {
 			lines = append(lines, fmt.Sprintf("lxc.idmap = %s %d %d %d", t, m.Container, m.Host, m.Count))
 		}
 	}
-	return append(lines, lxc.DeviceBase(cgroup)...)
+	return append(lines, lxc.DeviceBase(DeviceKey(cgroup))...)
 }
 
 // DeviceKey returns the key of device rules without ".allow" or ".deny".

@@ -44,7 +44,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	if err != nil {
 		return emission{}, err
 	}
-	lines := append(liblxc.Base(c.Config.Cgroup, c.Config.IDMap), config.Lines...)
+	lines := append(liblxc.Base(c.Config.Cgroup, c.Config.IDMap), config.Entries.Lines()...)
 	conf, err := liblxc.Parse(lines, c.Config.Cgroup, c.prog.version)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)

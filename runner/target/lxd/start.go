@@ -55,7 +55,7 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	if err != nil {
 		return emission{}, err
 	}
-	e := emission{raw: config.Raw, hook: config.Hook, hooked: config.Hooked, text: config.Text(), devices: map[string]lxdapi.Device{}}
+	e := emission{raw: config.Raw.Lines(), hook: config.Hook, hooked: config.Hooked, text: config.Text(), devices: map[string]lxdapi.Device{}}
 	for name, d := range config.Devices {
 		e.devices[name] = lxdapi.Device(d)
 	}

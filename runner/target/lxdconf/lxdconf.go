@@ -17,6 +17,7 @@ import (
 	"gpurig/core/lxc"
 	"gpurig/core/lxd"
 	"gpurig/core/plan"
+	"gpurig/runner/target/liblxc"
 )
 
 // DevicesDir is where LXD keeps nodes and binds of an instance: only text here.
@@ -34,14 +35,9 @@ func Base(cgroup string, idmap []plan.IDMap) []string {
 	if len(idmap) > 0 {
 		return lines
 	}
-	for _, l := range lxc.DeviceBase(cgroup) {
-		lines = append(lines, l)
-		if strings.HasSuffix(l, ".devices.deny = a") {
-			key := strings.TrimSuffix(l, ".deny = a")
-			lines = append(lines, key+".allow = b *:* m", key+".allow = c *:* m")
-		}
-	}
-	return lines
+	key := liblxc.DeviceKey(cgroup)
+	base := lxc.DeviceBase(key)
+	return append(append(lines, base[0], key+".allow = b *:* m", key+".allow = c *:* m"), base[1:]...)
 }
 
 // Lines returns what the devices of an instance become, disks in the order of
@@ -75,18 +71,11 @@ func Lines(instance, cgroup string, idmap []plan.IDMap, devices map[string]lxd.D
 		}
 		made = append(made, n)
 		if len(idmap) == 0 {
-			lines = append(lines, fmt.Sprintf("%s.allow = %s %d:%d rwm", deviceKey(cgroup), n.Type, n.Num.Major, n.Num.Minor))
+			lines = append(lines, fmt.Sprintf("%s.allow = %s %d:%d rwm", liblxc.DeviceKey(cgroup), n.Type, n.Num.Major, n.Num.Minor))
 		}
 		lines = append(lines, fmt.Sprintf("lxc.mount.entry = %s %s none bind,create=file 0 0", n.Path, escape(d["path"][1:])))
 	}
 	return lines, made, nil
-}
-
-func deviceKey(cgroup string) string {
-	if cgroup == "v1" {
-		return "lxc.cgroup.devices"
-	}
-	return "lxc.cgroup2.devices"
 }
 
 // disk is the entry of a bind. Of its options only "ro" gets as far: LXD uses

@@ -64,7 +64,7 @@ func (c *Container) emitAnew(p plan.Plan) (emission, error) {
 	if err != nil {
 		return emission{}, err
 	}
-	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Lines...)
+	lines := append(liblxc.Base(c.config.Cgroup, c.config.IDMap), config.Entries.Lines()...)
 	conf, err := liblxc.Parse(lines, c.config.Cgroup, c.sim.version)
 	if err != nil {
 		return emission{}, err

@@ -39,7 +39,7 @@ func (c *Container) emitLXD(p plan.Plan) (emission, error) {
 	if err != nil {
 		return emission{}, err
 	}
-	all := append(append(lxdconf.Base(c.config.Cgroup, c.config.IDMap), lines...), config.Raw...)
+	all := append(append(lxdconf.Base(c.config.Cgroup, c.config.IDMap), lines...), config.Raw.Lines()...)
 	conf, err := liblxc.Parse(all, c.config.Cgroup, c.sim.version)
 	if err != nil {
 		return emission{}, err

@@ -66,7 +66,7 @@ func FuzzEmitRoundTrip(f *testing.F) {
 		}
 		c, err := Emit(p, Options{HookPath: "/cdi-hook", HookFile: "/hook.json"})
 		if err != nil {
-			if len(c.Lines) > 0 {
+			if len(c.Entries) > 0 {
 				t.Fatalf("lines along with the error %v", err)
 			}
 			return
