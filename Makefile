@@ -113,6 +113,9 @@ HARDWARE_TARGETS := sim,lxc,sim-lxd,lxd,sim-oci,oci,sim-docker,docker
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+bench-once: build ## run each benchmark once, so that it is known to work
+	$(GO) test -run '^$$' -bench . -benchtime 1x $$(grep -rl '^func Benchmark' --include='*_test.go' . | xargs -n1 dirname | sort -u)
+
 lint: ## gofmt, vet, import directions
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
@@ -150,4 +153,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean
