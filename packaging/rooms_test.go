@@ -27,6 +27,7 @@ var rooms = []struct {
 	{"core/pci", nil},
 	{"core/device", nil},
 	{"core/refuse", nil},
+	{"core/show", nil},
 	{"core/elf", nil},
 	{"core/ldcache", []string{"core/elf"}},
 	{"core/hookspec", nil},
@@ -50,10 +51,10 @@ var rooms = []struct {
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "fixtures/records", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
 	{"scenarios", []string{"core/host", "core/device", "core/pci", "core/policy", "core/strictyaml", "github.com/onsi/ginkgo/v2/types"}},
-	{"reports", []string{"golang.org/x/term"}},
-	{"fixtures", []string{"github.com/google/go-cmp"}},
+	{"reports", []string{"core/show", "golang.org/x/term"}},
+	{"fixtures", []string{"core/show", "github.com/google/go-cmp"}},
 	{"cmd/cdi-hook", []string{"hook"}},
-	{"cmd/gpurig-probe", []string{"runner/observe", "runner/target/agent"}},
+	{"cmd/gpurig-probe", []string{"core/show", "runner/observe", "runner/target/agent"}},
 	{"cmd/gpurig-smoke", []string{"runner/smoke"}},
 	{"cmd/gpurig-docker", []string{"runner/cli", "runner/target"}},
 	{"cmd/gpurig", []string{"runner/cli"}},
@@ -116,7 +117,7 @@ func judge(pkg, imp string) string {
 		if !within(pkg, r.room) {
 			continue
 		}
-		if strings.HasPrefix(r.room, "core") && slices.ContainsFunc([]string{"core/pci", "core/device", "core/refuse"}, func(w string) bool { return own == w }) {
+		if strings.HasPrefix(r.room, "core") && slices.ContainsFunc([]string{"core/pci", "core/device", "core/refuse", "core/show"}, func(w string) bool { return own == w }) {
 			return ""
 		}
 		for _, may := range r.may {

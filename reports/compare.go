@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"gpurig/core/show"
 )
 
 // A Comparison says what changed between two reports.
@@ -162,15 +164,15 @@ func (c Comparison) Text() string {
 		if len(list) == 0 {
 			return
 		}
-		fmt.Fprintf(&b, "%s: %d\n", title, len(list))
+		show.Fprintf(&b, "%s: %d\n", title, len(list))
 		for _, ch := range list {
-			fmt.Fprintf(&b, "  %s", clean(ch.Key))
+			show.Fprintf(&b, "  %s", clean(ch.Key))
 			if ch.Was != "" && ch.Is != "" && ch.Was != ch.Is {
-				fmt.Fprintf(&b, " (%s -> %s)", ch.Was, ch.Is)
+				show.Fprintf(&b, " (%s -> %s)", ch.Was, ch.Is)
 			}
-			fmt.Fprintln(&b)
+			show.Fprintln(&b)
 			for _, d := range ch.Detail {
-				fmt.Fprintf(&b, "    %s\n", strings.ReplaceAll(clean(d), "\n", " "))
+				show.Fprintf(&b, "    %s\n", oneLine(d))
 			}
 		}
 	}
@@ -183,9 +185,9 @@ func (c Comparison) Text() string {
 	part("newly differing", c.Differing)
 	part("same verdict, but changed on the way", c.Changed)
 	if len(c.Environment) > 0 {
-		fmt.Fprintf(&b, "environment: %d\n", len(c.Environment))
+		show.Fprintf(&b, "environment: %d\n", len(c.Environment))
 		for _, e := range c.Environment {
-			fmt.Fprintf(&b, "  %s\n", clean(e))
+			show.Fprintf(&b, "  %s\n", clean(e))
 		}
 	}
 	if b.Len() == 0 {

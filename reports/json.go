@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"gpurig/core/show"
 )
 
 // JSON returns the report as indented JSON with a final line break.
@@ -20,7 +22,7 @@ func JSON(r Report) ([]byte, error) {
 	if err := enc.Encode(r); err != nil {
 		return nil, fmt.Errorf("report as JSON: %w", err)
 	}
-	return b.Bytes(), nil
+	return show.JSON(b.Bytes()), nil
 }
 
 // ErrNotReport marks a file that is no report of ours.

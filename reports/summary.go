@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"gpurig/core/show"
 )
 
 // Summary returns the report as a person at a terminal wants it: what failed
@@ -22,29 +24,29 @@ func Summary(r Report, took time.Duration) string {
 		byReason[res.Target+": "+res.Reason]++
 	}
 	if len(byReason) > 0 {
-		fmt.Fprintln(&b)
+		show.Fprintln(&b)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
-		fmt.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
+		show.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
 	}
 	for _, n := range noted(r) {
-		fmt.Fprintf(&b, "noted %s: %s\n", times(n.Count), n.Text)
+		show.Fprintf(&b, "noted %s: %s\n", times(n.Count), n.Text)
 	}
 	for _, kind := range []Verdict{Fail, Broken} {
 		bad := pick(r, kind)
 		first, more := mainCauses(bad, len(groups(bad)))
 		for i, c := range first {
 			if i == 0 {
-				fmt.Fprintf(&b, "\n%s %d, by what was found first:\n", strings.ToUpper(string(kind)), len(bad))
+				show.Fprintf(&b, "\n%s %d, by what was found first:\n", strings.ToUpper(string(kind)), len(bad))
 			}
-			fmt.Fprintf(&b, "%6d x %s\n", c.Count, c.Text)
+			show.Fprintf(&b, "%6d x %s\n", c.Count, c.Text)
 		}
 		if more > 0 {
-			fmt.Fprintf(&b, "         and %d more\n", more)
+			show.Fprintf(&b, "         and %d more\n", more)
 		}
 	}
 	if b.Len() > 0 {
-		fmt.Fprintln(&b)
+		show.Fprintln(&b)
 	}
 	byTarget := map[string][]Result{}
 	for _, res := range r.Results {
@@ -55,35 +57,35 @@ func Summary(r Report, took time.Duration) string {
 		wide = max(wide, len(name))
 	}
 	for _, name := range slices.Sorted(maps.Keys(byTarget)) {
-		fmt.Fprintf(&b, "%-*s %s\n", wide, name, Count(byTarget[name]).words())
+		show.Fprintf(&b, "%-*s %s\n", wide, name, Count(byTarget[name]).words())
 	}
 	for _, p := range Across(r.Results) {
-		fmt.Fprintln(&b, oneLine(p.String()))
+		show.Fprintln(&b, oneLine(p.String()))
 	}
-	fmt.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
+	show.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
 	return b.String()
 }
 
 // tell writes what a group of results says: the first in full, the others by name.
 func tell(b *strings.Builder, group []Result) {
 	res := group[0]
-	fmt.Fprintf(b, "\n%s %s, host %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host)
+	show.Fprintf(b, "\n%s %s, host %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host)
 	if len(res.Findings) == 0 {
-		fmt.Fprintf(b, "  %s\n", oneLine(res.Reason))
+		show.Fprintf(b, "  %s\n", oneLine(res.Reason))
 		for _, l := range res.Evidence {
-			fmt.Fprintf(b, "    %s\n", oneLine(l))
+			show.Fprintf(b, "    %s\n", oneLine(l))
 		}
 	} else {
-		fmt.Fprintf(b, "  %s\n", oneLine(res.Title))
+		show.Fprintf(b, "  %s\n", oneLine(res.Title))
 	}
 	for i, f := range res.Findings {
-		fmt.Fprintf(b, "  %s\n", oneLine(f.Line()))
+		show.Fprintf(b, "  %s\n", oneLine(f.Line()))
 		if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
-			fmt.Fprintf(b, "    next: %s\n", oneLine(f.Next))
+			show.Fprintf(b, "    next: %s\n", oneLine(f.Next))
 		}
 	}
 	if len(group) > 1 {
-		fmt.Fprintf(b, "  and the same of %s\n", strings.Join(alike(group), ", "))
+		show.Fprintf(b, "  and the same of %s\n", strings.Join(alike(group), ", "))
 	}
 }
 

@@ -15,13 +15,14 @@ import (
 	"fmt"
 	"os"
 
+	"gpurig/core/show"
 	"gpurig/runner/observe/inside"
 	"gpurig/runner/target/agent"
 )
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintf(os.Stderr, "gpurig-probe: %v\n", err)
+		show.Fprintf(os.Stderr, "gpurig-probe: %v\n", err)
 		os.Exit(1)
 	}
 }

@@ -7,6 +7,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"gpurig/core/show"
 )
 
 // A Format is a way to write a Spec.
@@ -40,7 +42,7 @@ func Marshal(spec *specs.Spec, format Format) ([]byte, error) {
 		if err := enc.Encode(spec); err != nil {
 			return nil, fmt.Errorf("write CDI Spec as JSON: %w", err)
 		}
-		return b.Bytes(), nil
+		return show.JSON(b.Bytes()), nil
 	}
 	return nil, fmt.Errorf("write CDI Spec: unknown format %q, want yaml or json", format)
 }

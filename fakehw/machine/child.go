@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/mntns"
 )
@@ -284,7 +285,7 @@ func (c *child) listen() {
 			_ = unix.Kill(int(c.cmd.Load()), syscall.Signal(m.Signal)) // it may have ended
 		case len(m.NoDev) > 0:
 			if err := deny(m.NoDev); err != nil {
-				fmt.Fprintln(os.Stderr, "gpurig:", err)
+				show.Fprintln(os.Stderr, "gpurig:", err)
 			}
 			_ = c.w.send(message{Done: true})
 		}

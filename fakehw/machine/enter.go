@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
+	"gpurig/core/show"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
@@ -340,7 +341,7 @@ func limit(err error) string {
 func report(w io.Writer, missing []disk.Missing) {
 	for _, x := range missing {
 		if !errors.Is(x.Err, unix.EINVAL) && !errors.Is(x.Err, unix.EPERM) {
-			fmt.Fprintf(w, "left out: %s\n", x)
+			show.Fprintf(w, "left out: %s\n", x)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package machine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/host"
+	"gpurig/core/show"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
@@ -160,7 +160,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 		}
 	}
 	if none := lacking(s.h); len(none) > 0 {
-		fmt.Fprintf(s.o.Warn, "left out: %s: this machine's kernel has none, and nothing can be added to /proc\n", strings.Join(none, ", "))
+		show.Fprintf(s.o.Warn, "left out: %s: this machine's kernel has none, and nothing can be added to /proc\n", strings.Join(none, ", "))
 	}
 	s.live = st.live
 	if err := s.sockets(ctx); err != nil {
@@ -174,7 +174,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	slices.Sort(out.Overlays)
 	for _, a := range out.Annexes {
 		if everybodys(a.Dir) {
-			fmt.Fprintf(s.o.Warn, "%s has files of the host in it here: what is made anew in it goes with the machine%s\n", a.Dir, insteadOf(st.t, a))
+			show.Fprintf(s.o.Warn, "%s has files of the host in it here: what is made anew in it goes with the machine%s\n", a.Dir, insteadOf(st.t, a))
 		}
 	}
 	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}
@@ -250,12 +250,12 @@ func (s *server) show(e live.Event) {
 	s.fuse.Changed(e.Changes)
 	if s.mknod {
 		if err := s.nodes(e.Changes); err != nil {
-			fmt.Fprintf(s.o.Warn, "device nodes: %v\n", err)
+			show.Fprintf(s.o.Warn, "device nodes: %v\n", err)
 		}
 	}
 	for name, make := range s.o.Live {
 		if err := s.rewrite(name, make(e.Model)); err != nil {
-			fmt.Fprintf(s.o.Warn, "%s: %v\n", name, err)
+			show.Fprintf(s.o.Warn, "%s: %v\n", name, err)
 		}
 	}
 }

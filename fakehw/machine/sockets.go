@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/core/show"
 )
 
 // sockets makes the sockets of /run/gpurig and has them served until the machine
@@ -25,7 +27,7 @@ func (s *server) sockets(ctx context.Context) error {
 		}
 		s.serving.Go(func() {
 			if err := serve(ctx, l); err != nil {
-				fmt.Fprintf(s.o.Warn, "%s: %v\n", name, err)
+				show.Fprintf(s.o.Warn, "%s: %v\n", name, err)
 			}
 		})
 	}

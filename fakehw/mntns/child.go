@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/fusefs"
 )
 
@@ -31,7 +32,7 @@ func Init() {
 func serve(parentNS string) int {
 	in, out, err := takePipes()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "mntns:", err)
+		show.Fprintln(os.Stderr, "mntns:", err)
 		return 1
 	}
 	// Most children answer once, and few hold more than one machine: memory that
@@ -174,7 +175,8 @@ func guard(broken *bool, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			*broken = true
-			fmt.Fprintf(os.Stderr, "panic: %v\n%s", r, debug.Stack())
+			show.Fprintf(os.Stderr, "panic: %v\n", r)
+			show.WriteText(os.Stderr, string(debug.Stack()))
 			err = fmt.Errorf("panic: %v", r)
 		}
 	}()

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -21,6 +20,7 @@ import (
 	"strings"
 
 	"gpurig/core/host"
+	"gpurig/core/show"
 	"gpurig/fakehw/clib"
 	"gpurig/fakehw/control"
 	"gpurig/fakehw/cudalib"
@@ -67,11 +67,11 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 	if m.Userspace == nil {
 		return nil
 	}
-	ctx = clib.Notice(ctx, func() { fmt.Fprintln(opts.Warn, "compiling NVML, CUDA and nvidia-smi for this machine, once") })
+	ctx = clib.Notice(ctx, func() { show.Fprintln(opts.Warn, "compiling NVML, CUDA and nvidia-smi for this machine, once") })
 	files, err := replacements(ctx, h, opts)
 	switch {
 	case errors.Is(err, clib.ErrNoCompiler):
-		fmt.Fprintf(opts.Warn, "NVML and CUDA do not answer on this host: %v\n", err)
+		show.Fprintf(opts.Warn, "NVML and CUDA do not answer on this host: %v\n", err)
 	case err != nil:
 		return err
 	}

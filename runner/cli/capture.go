@@ -12,6 +12,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/core/show"
 	"gpurig/fakehw/capture"
 	"gpurig/fixtures/hosts"
 	"gpurig/reports"
@@ -72,7 +73,7 @@ func captureHost(s Streams, f captureFlags) error {
 		return err
 	}
 	for _, n := range rec.Notes {
-		fmt.Fprintf(s.Err, "note: %s\n", printable(n))
+		show.Fprintf(s.Err, "note: %s\n", n)
 	}
 	if f.file == "" {
 		_, err = s.Out.Write(text)

@@ -13,6 +13,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
+	"gpurig/core/show"
 )
 
 func newCDI(s Streams) *cobra.Command {
@@ -65,7 +66,7 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 			warnWithheld(s.Err, res.Spec.Kind, res.Withheld) // also when quiet: somebody will miss them
 			if !quiet {
 				for _, w := range res.Warnings {
-					fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+					show.Fprintf(s.Err, "warning: %s\n", w.String())
 				}
 			}
 			_, err = s.Out.Write(data)
@@ -106,7 +107,7 @@ func generateVFIO(s Streams, m machine, f cdi.Format, o nvidia.Options, given fu
 		return err
 	}
 	for _, e := range res.Withheld {
-		fmt.Fprintf(s.Err, "warning: %s\nhint: %s\n", printable(e.Error()), printable(e.Hint))
+		show.Fprintf(s.Err, "warning: %s\nhint: %s\n", e.Error(), e.Hint)
 	}
 	data, err := cdi.Marshal(res.Spec, f)
 	if err != nil {
@@ -164,7 +165,7 @@ func newCDIList(s Streams) *cobra.Command {
 			slices.SortStableFunc(lines, func(a, b cdiLine) int { return strings.Compare(a.Name, b.Name) })
 			return out.print(s.Out, lines, func(w io.Writer) error {
 				for _, l := range lines {
-					if _, err := fmt.Fprintln(w, l.Name); err != nil {
+					if _, err := show.Fprintln(w, l.Name); err != nil {
 						return err
 					}
 				}

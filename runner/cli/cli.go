@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/core/strictyaml"
 )
 
@@ -72,7 +73,7 @@ func hint(err error, format string, args ...any) error {
 // Main runs one command line and returns the exit code.
 func Main(ctx context.Context, s Streams, args []string) int {
 	out := &watched{Writer: s.Out}
-	s.Out = out
+	s.Out, s.Err = show.NewWriter(out), show.NewWriter(s.Err)
 	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
@@ -164,12 +165,12 @@ Completion of commands, hosts, scenarios and flags: gpurig completion --help`,
 // that has it, and its hint.
 func printError(w io.Writer, err error) {
 	for _, e := range flatten(err) {
-		fmt.Fprintf(w, "error: %s\n", printable(e.Error()))
+		show.Fprintf(w, "error: %s\n", e.Error())
 		if p, ok := errors.AsType[*strictyaml.Problem](e); ok {
-			fmt.Fprint(w, printable(p.Excerpt()))
+			show.WriteText(w, p.Excerpt())
 		}
 		if h := hintOf(e); h != "" {
-			fmt.Fprintf(w, "hint: %s\n", printable(h))
+			show.Fprintf(w, "hint: %s\n", h)
 		}
 	}
 }

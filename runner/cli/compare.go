@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/reports"
 )
 
@@ -52,8 +53,7 @@ It exits 1 when something fails, is broken, or is not judged any more, that was.
 				}
 			}
 			err = out.print(s.Out, c, func(w io.Writer) error {
-				_, err := io.WriteString(w, c.Text())
-				return err
+				return show.WriteText(w, c.Text())
 			})
 			if err == nil && c.Regression() {
 				return &exit{code: ExitFailed}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/runner/doctor"
 )
 
@@ -23,16 +23,16 @@ func newDoctor(s Streams) *cobra.Command {
 			checks := doctor.Examine(cmd.Context(), programDir())
 			return out.print(s.Out, checks, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "CHECK\tSTATE\tDETAIL\tNEEDED FOR")
+				show.Fprintf(t, "CHECK\tSTATE\tDETAIL\tNEEDED FOR\n")
 				for _, c := range checks {
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", c.Name, c.State, printable(c.Detail), c.For)
+					show.Fprintf(t, "%s\t%s\t%s\t%s\n", c.Name, c.State, c.Detail, c.For)
 				}
 				if err := t.Flush(); err != nil {
 					return err
 				}
 				for _, c := range checks {
 					if c.Hint != "" {
-						fmt.Fprintf(w, "\nFor %s: %s\n", c.For, printable(c.Hint))
+						show.Fprintf(w, "\nFor %s: %s\n", c.For, c.Hint)
 					}
 				}
 				return nil

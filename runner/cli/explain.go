@@ -14,6 +14,7 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/refuse"
+	"gpurig/core/show"
 	"gpurig/fakehw/fault"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
@@ -78,7 +79,7 @@ func listReasons(w io.Writer, out output) error {
 	return out.print(w, all, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, m := range all {
-			fmt.Fprintf(t, "%s\t%s\n", m.Reason, m.Meaning)
+			show.Fprintf(t, "%s\t%s\n", m.Reason, m.Meaning)
 		}
 		return t.Flush()
 	})
@@ -140,9 +141,9 @@ func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
 // explainText prints a trace as sections, one for each station.
 func explainText(w io.Writer, t runner.Trace) error {
 	var b strings.Builder
-	title := func(format string, args ...any) { fmt.Fprintf(&b, "\n== %s\n", fmt.Sprintf(format, args...)) }
+	title := func(format string, args ...any) { show.Fprintf(&b, "\n== %s\n", fmt.Sprintf(format, args...)) }
 	v := t.Variant
-	fmt.Fprintf(&b, "%s on %s\n%s\n", v.ID(), t.Target, v.Title)
+	show.Fprintf(&b, "%s on %s\n%s\n", v.ID(), t.Target, v.Title)
 	for _, step := range t.Steps {
 		if step.Host != nil {
 			title("host, after step %s: %s", step.Step, v.Host)
@@ -169,7 +170,7 @@ func explainText(w io.Writer, t runner.Trace) error {
 			if len(c.Warnings) > 0 {
 				title("warnings for %s", name)
 				for _, x := range c.Warnings {
-					fmt.Fprintf(&b, "%s: %s\n", x.Reason, x.Text)
+					show.Fprintf(&b, "%s: %s\n", x.Reason, x.Text)
 				}
 			}
 			if c.Plan != nil {
@@ -196,22 +197,21 @@ func explainText(w io.Writer, t runner.Trace) error {
 			}
 			if c.Error != "" {
 				title("refused at %s, %s", c.At, name)
-				fmt.Fprintln(&b, c.Error)
+				show.Fprintln(&b, c.Error)
 			}
 		}
 	}
 	title("verdict: %s", t.Result.Verdict)
 	if t.Result.Reason != "" {
-		fmt.Fprintln(&b, t.Result.Reason)
+		show.Fprintln(&b, t.Result.Reason)
 	}
 	for _, x := range t.Result.Findings {
-		fmt.Fprintln(&b, x.Line())
+		show.Fprintln(&b, x.Line())
 		if x.Next != "" {
-			fmt.Fprintf(&b, "  next: %s\n", x.Next)
+			show.Fprintf(&b, "  next: %s\n", x.Next)
 		}
 	}
-	_, err := io.WriteString(w, printable(b.String()))
-	return err
+	return show.WriteText(w, b.String())
 }
 
 // inside says where a container, or the monitor of a virtual machine, was looked at.

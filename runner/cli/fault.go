@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/reach"
 )
@@ -79,7 +79,7 @@ func listMachines(ctx context.Context, s Streams, out output) error {
 	}
 	return out.print(s.Out, all, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "PID\tHOST\tFAULTS")
+		show.Fprintf(t, "PID\tHOST\tFAULTS\n")
 		for _, m := range all {
 			if m.Silent {
 				m.Host = "(does not answer)"
@@ -88,7 +88,7 @@ func listMachines(ctx context.Context, s Streams, out output) error {
 			if m.PID != 0 {
 				pid = strconv.Itoa(m.PID)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\n", pid, printable(m.Host), dashText(strings.Join(m.Faults.Texts(), " ")))
+			show.Fprintf(t, "%s\t%s\t%s\n", pid, m.Host, dashText(strings.Join(m.Faults.Texts(), " ")))
 		}
 		return t.Flush()
 	})
@@ -130,7 +130,7 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 	}
 	return out.print(s.Out, m, func(w io.Writer) error {
 		for _, f := range m.Faults {
-			if _, err := fmt.Fprintln(w, f); err != nil {
+			if _, err := show.Fprintln(w, f); err != nil {
 				return err
 			}
 		}
@@ -150,9 +150,9 @@ func listFaults(s Streams, out output) error {
 	}
 	return out.print(s.Out, lines, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "FAULT\tEXAMPLE\tIS")
+		show.Fprintf(t, "FAULT\tEXAMPLE\tIS\n")
 		for _, l := range lines {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", l.Fault, l.Example, l.Is)
+			show.Fprintf(t, "%s\t%s\t%s\n", l.Fault, l.Example, l.Is)
 		}
 		return t.Flush()
 	})

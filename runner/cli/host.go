@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/host"
+	"gpurig/core/show"
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner/specgen"
@@ -65,9 +66,9 @@ func newHostList(s Streams) *cobra.Command {
 			}
 			return out.print(s.Out, lines, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "HOST\tGPUS\tMIG\tDRIVER\tOS\tARCH\tDESCRIPTION")
+				show.Fprintf(t, "HOST\tGPUS\tMIG\tDRIVER\tOS\tARCH\tDESCRIPTION\n")
 				for _, l := range lines {
-					fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.GPUs, dash(l.MIGDevices), dashText(l.Driver), l.OS, l.Arch, l.Description)
+					show.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\t%s\n", l.Name, l.GPUs, dash(l.MIGDevices), dashText(l.Driver), l.OS, l.Arch, l.Description)
 				}
 				return t.Flush()
 			})
@@ -151,7 +152,7 @@ derived (it follows from other facts) or unverified (no record is known).`,
 func showHost(w io.Writer, h fakeHost) error {
 	m := h.model
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	row := func(k, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
+	row := func(k, format string, args ...any) { show.Fprintf(t, "%s\t%s\n", k, fmt.Sprintf(format, args...)) }
 	row("host", "%s", h.name)
 	row("is", "%s", h.description)
 	for _, f := range h.request.Faults {
@@ -173,21 +174,21 @@ func showHost(w io.Writer, h fakeHost) error {
 		return err
 	}
 	if len(m.GPUs) > 0 {
-		fmt.Fprintln(w)
-		fmt.Fprintln(t, "INDEX\tMINOR\tCARD\tRENDER\tADDRESS\tDRIVER\tNAME\tUUID")
+		show.Fprintln(w)
+		show.Fprintf(t, "INDEX\tMINOR\tCARD\tRENDER\tADDRESS\tDRIVER\tNAME\tUUID\n")
 		for _, g := range m.GPUs {
 			at, driver := g.Platform, "-"
 			if g.PCI != nil {
 				at, driver = g.PCI.BDF.String(), dashText(g.PCI.Driver)
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(g.Index), number(g.Minor), number(g.Card), number(g.Render), at, driver, dashText(gpuName(g)), dashText(g.UUID))
+			show.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", number(g.Index), number(g.Minor), number(g.Card), number(g.Render), at, driver, dashText(gpuName(g)), dashText(g.UUID))
 			if g.MIG != nil && len(g.MIG.Instances) == 0 {
-				fmt.Fprintln(t, "\t\t\t\t\t\tMIG mode is on, no instance is made\t")
+				show.Fprintf(t, "\t\t\t\t\t\tMIG mode is on, no instance is made\t\n")
 			}
 			if g.MIG != nil {
 				for _, gi := range g.MIG.Instances {
 					for _, ci := range gi.Compute {
-						fmt.Fprintf(t, "%s\t\t\t\t\t\tMIG %s, GI %d, CI %d, placement %d:%d\t%s\n", fmt.Sprintf("%d:%d", g.Index, ci.Index), ci.Profile, gi.ID, ci.ID, gi.Start, gi.Size, ci.UUID)
+						show.Fprintf(t, "%s\t\t\t\t\t\tMIG %s, GI %d, CI %d, placement %d:%d\t%s\n", fmt.Sprintf("%d:%d", g.Index, ci.Index), ci.Profile, gi.ID, ci.ID, gi.Start, gi.Size, ci.UUID)
 					}
 				}
 			}
@@ -196,10 +197,10 @@ func showHost(w io.Writer, h fakeHost) error {
 			return err
 		}
 	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(t, "NODE\tNUMBER\tMODE\tOWNER")
+	show.Fprintln(w)
+	show.Fprintf(t, "NODE\tNUMBER\tMODE\tOWNER\n")
 	for _, n := range m.Nodes {
-		fmt.Fprintf(t, "%s\t%s\t%04o\t%d:%d\n", n.Path, n.Num, n.Mode, n.UID, n.GID)
+		show.Fprintf(t, "%s\t%s\t%04o\t%d:%d\n", n.Path, n.Num, n.Mode, n.UID, n.GID)
 	}
 	return t.Flush()
 }
@@ -260,7 +261,7 @@ func buildHost(ctx context.Context, s Streams, h specgen.Request, dir string) er
 	}
 	missing, err := disk.Write(ctx, t, dir, disk.Options{Mknod: os.Geteuid() == 0})
 	for _, line := range leftOut(missing) {
-		fmt.Fprintf(s.Err, "left out: %s\n", printable(line))
+		show.Fprintf(s.Err, "left out: %s\n", line)
 	}
 	if err != nil {
 		return broken(errors.Join(fmt.Errorf("%s: %w", dir, err), unmake(dir, was)))

@@ -2,12 +2,12 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/capture"
 	"gpurig/fixtures/hosts"
 )
@@ -69,16 +69,16 @@ func diffHosts(s Streams, out output, nameA, nameB string, faults []string) erro
 
 func writeDiffs(w io.Writer, a, b string, diffs []capture.Difference) error {
 	if len(diffs) == 0 {
-		_, err := fmt.Fprintf(w, "%s and %s are the same\n", printable(a), printable(b))
+		_, err := show.Fprintf(w, "%s and %s are the same\n", a, b)
 		return err
 	}
 	area := ""
 	for _, d := range diffs {
 		if d.Area != area {
 			area = d.Area
-			fmt.Fprintln(w, area)
+			show.Fprintln(w, area)
 		}
-		if _, err := fmt.Fprintf(w, "  %s\n", printable(d.Sentence(a, b))); err != nil {
+		if _, err := show.Fprintf(w, "  %s\n", d.Sentence(a, b)); err != nil {
 			return err
 		}
 	}

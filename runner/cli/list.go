@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"gpurig/core/show"
 )
 
 // A listLine is one variant of a scenario in a listing.
@@ -48,9 +49,9 @@ func newList(s Streams) *cobra.Command {
 			}
 			return out.print(s.Out, lines, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "SCENARIO\tHOST\tLABELS\tIT SAYS")
+				show.Fprintf(t, "SCENARIO\tHOST\tLABELS\tIT SAYS\n")
 				for _, l := range lines {
-					fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", l.Scenario, l.Host, strings.Join(l.Labels, " "), l.Title)
+					show.Fprintf(t, "%s\t%s\t%s\t%s\n", l.Scenario, l.Host, strings.Join(l.Labels, " "), l.Title)
 				}
 				return t.Flush()
 			})

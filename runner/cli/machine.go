@@ -16,6 +16,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
 	"gpurig/core/refuse"
+	"gpurig/core/show"
 	"gpurig/fakehw/mntns"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
@@ -147,7 +148,7 @@ func (m machine) maker(warn io.Writer) (runner.SpecMaker, []cdi.Problem) {
 	}
 	onDisk, problems := cdi.ReadDirs(m.root, cdi.DefaultDirs())
 	for _, p := range problems {
-		fmt.Fprintf(warn, "warning: %s\n", printable(p.String()))
+		show.Fprintf(warn, "warning: %s\n", p.String())
 	}
 	return runner.SpecMaker{
 		Model: m.model, OnDisk: onDisk,
@@ -163,7 +164,7 @@ func (m machine) maker(warn io.Writer) (runner.SpecMaker, []cdi.Problem) {
 func warnings(w io.Writer, all []verdict.Warning) {
 	for _, x := range all {
 		if x.Reason != string(nvidia.ReasonNotFound) && x.Reason != string(nvidia.ReasonGeneratorSays) {
-			fmt.Fprintf(w, "warning: %s\n", printable(x.Text))
+			show.Fprintf(w, "warning: %s\n", x.Text)
 		}
 	}
 }
@@ -172,9 +173,9 @@ func warnings(w io.Writer, all []verdict.Warning) {
 // them.
 func warnWithheld(w io.Writer, kind string, withheld map[string]*refuse.Error) {
 	for _, e := range cdi.WithheldWarnings(kind, withheld) {
-		fmt.Fprintf(w, "warning: %s\n", printable(e.Error()))
+		show.Fprintf(w, "warning: %s\n", e.Error())
 		if e.Hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", printable(e.Hint))
+			show.Fprintf(w, "hint: %s\n", e.Hint)
 		}
 	}
 }

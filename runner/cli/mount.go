@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
@@ -97,7 +98,7 @@ func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string)
 		}
 		return broken(err)
 	}
-	if _, err = fmt.Fprintf(s.Out, "%s is mounted on %s\n", h.name, printable(dir)); err == nil {
+	if _, err = show.Fprintf(s.Out, "%s is mounted on %s\n", h.name, dir); err == nil {
 		select {
 		case <-ctx.Done():
 		case <-m.Served():
@@ -105,7 +106,7 @@ func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string)
 	}
 	err = errors.Join(err, m.Unmount())
 	if m.Lazy() {
-		fmt.Fprintf(s.Err, "note: programs use %s: they keep what they see of it no longer than this\n", printable(dir))
+		show.Fprintf(s.Err, "note: programs use %s: they keep what they see of it no longer than this\n", dir)
 	}
 	if err != nil {
 		return broken(err)
@@ -129,7 +130,7 @@ func mountPoint(s Streams, dir string) (real string, made bool, err error) {
 	}
 	real, state, err := fusefs.Look(dir)
 	if err == nil && state == fusefs.Orphan {
-		fmt.Fprintf(s.Err, "note: a gpurig that was killed left its mount on %s; it is taken away\n", printable(real))
+		show.Fprintf(s.Err, "note: a gpurig that was killed left its mount on %s; it is taken away\n", real)
 		if err = fusefs.Clear(real); err == nil {
 			real, state, err = fusefs.Look(dir)
 		}
@@ -165,7 +166,7 @@ func knowsOthers() bool {
 func serveMachine(s Streams, name string, l *live.Host) (end func()) {
 	end, err := reach.Serve(reach.User(), name, l)
 	if err != nil {
-		fmt.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", printable(err.Error()))
+		show.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", err.Error())
 		return func() {}
 	}
 	return end

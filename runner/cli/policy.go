@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
@@ -11,6 +10,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/policy"
 	"gpurig/core/policy/policyfile"
+	"gpurig/core/show"
 )
 
 // addPolicy gives a command about Specs the flag that names a policy file.
@@ -75,9 +75,9 @@ counts if root alone can write it, and whose rules come first here:
 
 func writeRules(w io.Writer, rules []policy.Rule) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "RULE\tNAME\t\tWHY")
+	show.Fprintf(t, "RULE\tNAME\t\tWHY\n")
 	for _, r := range rules {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Kind, printable(r.Match), ruleWord(r), r.Why)
+		show.Fprintf(t, "%s\t%s\t%s\t%s\n", r.Kind, r.Match, ruleWord(r), r.Why)
 	}
 	return t.Flush()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gpurig/core/show"
 	"gpurig/reports"
 )
 
@@ -43,12 +44,15 @@ func (p *progress) result(r reports.Result) {
 		bad = fmt.Sprintf(", %d not passed", n)
 	} else if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
 		p.clear()
-		fmt.Fprintf(p.s.Err, "%s %s\n", p.colour(strings.ToUpper(string(r.Verdict))), printable(r.Key()))
+		p.control("\x1b[31m")
+		show.Fprintf(p.s.Err, "%s", strings.ToUpper(string(r.Verdict)))
+		p.control("\x1b[0m")
+		show.Fprintf(p.s.Err, " %s\n", r.Key())
 	}
 	if p.s.Terminal && (time.Since(p.shown) > redraw || p.done.All() == p.all) {
 		p.shown = time.Now()
 		p.clear()
-		fmt.Fprint(p.s.Err, p.fit(fmt.Sprintf("%d of %d%s  %s", p.done.All(), p.all, bad, printable(r.Key()))))
+		show.Fprintf(p.s.Err, "%s", p.fit(show.Sprintf("%d of %d%s  %s", p.done.All(), p.all, bad, r.Key())))
 		p.drawn = true
 	}
 }
@@ -67,14 +71,14 @@ func (p *progress) end() { p.clear() }
 
 func (p *progress) clear() {
 	if p.drawn {
-		fmt.Fprint(p.s.Err, "\r\x1b[K")
+		show.Control(p.s.Err, "\r\x1b[K")
 		p.drawn = false
 	}
 }
 
-func (p *progress) colour(s string) string {
-	if !p.s.Colour {
-		return s
+// control changes the colour, where there may be one.
+func (p *progress) control(sequence string) {
+	if p.s.Colour {
+		show.Control(p.s.Err, sequence)
 	}
-	return "\x1b[31m" + s + "\x1b[0m"
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner"
@@ -137,9 +138,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		notes = append(notes, fmt.Sprintf("every host has %s; what scenarios expect is of hosts without", strings.Join(faults.Texts(), ", ")))
 	}
 	for _, n := range notes {
-		fmt.Fprintf(s.Err, "note: %s\n", printable(n))
+		show.Fprintf(s.Err, "note: %s\n", n)
 	}
-	targets, err := openTargets(ctx, f.targets, f.lxd, f.lxcVersion, func(n string) { fmt.Fprintf(s.Err, "note: %s\n", printable(n)) })
+	targets, err := openTargets(ctx, f.targets, f.lxd, f.lxcVersion, func(n string) { show.Fprintf(s.Err, "note: %s\n", n) })
 	if err != nil {
 		return err
 	}
@@ -202,7 +203,7 @@ func (f runFlags) fitDaemon() error {
 func selectionOf(variants []scenarios.Variant) string {
 	sum := sha256.New()
 	for _, v := range variants {
-		fmt.Fprintf(sum, "%q\n", v.ID())
+		sum.Write(fmt.Appendf(nil, "%q\n", v.ID()))
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
@@ -237,6 +238,5 @@ func codeOf(r reports.Report) error {
 // summary writes what a person wants to know at the end: what failed and why,
 // what was skipped and why, and the totals.
 func summary(w io.Writer, r reports.Report, took time.Duration) error {
-	_, err := io.WriteString(w, printable(reports.Summary(r, took)))
-	return err
+	return show.WriteText(w, reports.Summary(r, took))
 }

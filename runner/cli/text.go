@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/refuse"
+	"gpurig/core/show"
 	"gpurig/core/strictyaml"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/reach"
@@ -39,21 +41,6 @@ func hintOf(err error) string {
 		return no.Hint
 	}
 	return ""
-}
-
-// printable escapes what a terminal would act on: names may come from files
-// and containers. Line breaks stay.
-func printable(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if r == '\n' || r == '\t' || strconv.IsPrint(r) {
-			b.WriteRune(r)
-			continue
-		}
-		q := strconv.QuoteRune(r)
-		b.WriteString(q[1 : len(q)-1])
-	}
-	return b.String()
 }
 
 // An output is the value of --output.
@@ -91,10 +78,15 @@ func (o output) print(w io.Writer, v any, text func(w io.Writer) error) error {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(show.JSON(b.Bytes()))
+	return err
 }
 
 // writeYAML writes v as YAML under its JSON names: one set of keys for both.
@@ -103,10 +95,40 @@ func writeYAML(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	data, err = yaml.JSONToYAML(data)
+	var tree any
+	if err := yaml.UnmarshalWithOptions(data, &tree, yaml.UseOrderedMap()); err != nil {
+		return err
+	}
+	data, err = yaml.Marshal(quoted(tree))
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(data)
 	return err
 }
+
+// quoted has every text in a tree that YAML cannot carry as it is, or that is not
+// printable, in quotes and with escapes: the encoder writes both as they are.
+func quoted(tree any) any {
+	switch v := tree.(type) {
+	case yaml.MapSlice:
+		for i := range v {
+			v[i].Key, v[i].Value = quoted(v[i].Key), quoted(v[i].Value)
+		}
+	case []any:
+		for i := range v {
+			v[i] = quoted(v[i])
+		}
+	case string:
+		if lines := strings.ReplaceAll(v, "\n", ""); show.Line(lines) != lines {
+			return quotedText(v)
+		}
+	}
+	return tree
+}
+
+// A quotedText is written in double quotes. Go's escapes are all of YAML's too.
+type quotedText string
+
+// MarshalYAML is part of yaml.BytesMarshaler.
+func (q quotedText) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(q))), nil }

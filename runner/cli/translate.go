@@ -19,6 +19,7 @@ import (
 	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/core/request"
+	"gpurig/core/show"
 	"gpurig/core/translate"
 	"gpurig/reports"
 )
@@ -194,7 +195,7 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	}
 	if f.host == "" { // a fake host is somewhere else
 		if why := cannotRun(f.hookPath); why != "" {
-			fmt.Fprintf(s.Err, "warning: %s: a container that runs it as its hook does not start\n", printable(why))
+			show.Fprintf(s.Err, "warning: %s: a container that runs it as its hook does not start\n", why)
 		}
 	}
 	switch f.to {
@@ -294,7 +295,7 @@ func (f translateFlags) selections(s Streams, m machine, onDisk []cdi.Source) (a
 			return nil, owner, err
 		}
 		for _, w := range append(warned, sel.Warnings...) {
-			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+			show.Fprintf(s.Err, "warning: %s\n", w.String())
 		}
 		if i == 0 {
 			owner = req
@@ -309,26 +310,25 @@ func (t translation) text(w io.Writer) error {
 		return t.ociText(w)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# For LXC %s; --lxc-version has it written for another.\n", cmp.Or(t.LXC, "5 or 6"))
+	show.Fprintf(&b, "# For LXC %s; --lxc-version has it written for another.\n", cmp.Or(t.LXC, "5 or 6"))
 	if !t.managed {
-		fmt.Fprint(&b, "# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
+		b.WriteString("# The container's own configuration brings lxc.rootfs.path = dir:/... and denies\n# all devices first (lxc.cgroup2.devices.deny = a), else the rules here restrict\n# nothing.\n")
 	}
 	if t.Clean == nil {
-		fmt.Fprintf(&b, "# cdi-hook reads %s.\n", t.HookFile)
+		show.Fprintf(&b, "# cdi-hook reads %s.\n", t.HookFile)
 	} else {
-		fmt.Fprintf(&b, "# cdi-hook has nothing to do, and no line starts it. Where an earlier\n# configuration of this container did, take its work back once, before the next\n# start: %s\n", strings.Join(t.Clean, " "))
+		show.Fprintf(&b, "# cdi-hook has nothing to do, and no line starts it. Where an earlier\n# configuration of this container did, take its work back once, before the next\n# start: %s\n", strings.Join(t.Clean, " "))
 	}
 	for _, n := range t.Make {
-		fmt.Fprintf(&b, "# First: mknod %s %s %d %d; chown %d:%d; chmod %04o\n", n.Path, n.Type, n.Num.Major, n.Num.Minor, n.UID, n.GID, n.Mode)
+		show.Fprintf(&b, "# First: mknod %s %s %d %d; chown %d:%d; chmod %04o\n", n.Path, n.Type, n.Num.Major, n.Num.Minor, n.UID, n.GID, n.Mode)
 	}
 	for _, n := range t.Notes {
-		fmt.Fprintf(&b, "# Not applied: %s: %s\n", n.What, n.Detail)
+		show.Fprintf(&b, "# Not applied: %s: %s\n", n.What, n.Detail)
 	}
 	for _, l := range t.Configuration {
-		fmt.Fprintln(&b, l)
+		show.Fprintln(&b, l)
 	}
-	_, err := io.WriteString(w, printable(b.String()))
-	return err
+	return show.WriteText(w, b.String())
 }
 
 // parseIDMap reads the value of --idmap.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
 	"strings"
 
@@ -72,7 +71,5 @@ func (t translation) ociText(w io.Writer) error {
 	if t.OCI.Hooks != nil {
 		part["hooks"] = t.OCI.Hooks
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(part)
+	return writeJSON(w, part)
 }

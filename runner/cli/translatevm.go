@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurig/core/request"
+	"gpurig/core/show"
 	"gpurig/core/vfio"
 )
 
@@ -58,7 +59,7 @@ func (f translateFlags) translateVM(s Streams) (machineTranslation, error) {
 			return none, err
 		}
 		for _, w := range warned {
-			fmt.Fprintf(s.Err, "warning: %s\n", printable(w.String()))
+			show.Fprintf(s.Err, "warning: %s\n", w.String())
 		}
 		asks = append(asks, vfio.Ask{Name: fmt.Sprintf("gpu%d", i), Request: req})
 	}
@@ -90,9 +91,9 @@ func (f translateFlags) translateVM(s Streams) (machineTranslation, error) {
 func (t machineTranslation) text(w io.Writer) error {
 	var b strings.Builder
 	head, rest, _ := strings.Cut(t.Script, "\n")
-	fmt.Fprintln(&b, head)
+	show.Fprintln(&b, head)
 	for _, n := range t.Plan.Notes {
-		fmt.Fprintf(&b, "# Note on %s: %s\n", n.Device, n.Detail)
+		show.Fprintf(&b, "# Note on %s: %s\n", n.Device, n.Detail)
 	}
 	b.WriteString("# The monitor opens:\n")
 	var seen []string
@@ -103,17 +104,16 @@ func (t machineTranslation) text(w io.Writer) error {
 		for _, p := range []string{n.Control, n.Device} {
 			if !slices.Contains(seen, p) {
 				seen = append(seen, p)
-				fmt.Fprintf(&b, "#   %s\n", p)
+				show.Fprintf(&b, "#   %s\n", p)
 			}
 		}
 	}
 	b.WriteString("# QEMU's arguments:\n")
 	for i := 0; i+1 < len(t.Arguments); i += 2 {
-		fmt.Fprintf(&b, "#   %s %s\n", t.Arguments[i], t.Arguments[i+1])
+		show.Fprintf(&b, "#   %s %s\n", t.Arguments[i], t.Arguments[i+1])
 	}
 	b.WriteString(rest)
-	_, err := io.WriteString(w, printable(b.String()))
-	return err
+	return show.WriteText(w, b.String())
 }
 
 // openers returns a function that says which programs of this machine have a node

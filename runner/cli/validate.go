@@ -12,6 +12,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
+	"gpurig/core/show"
 	"gpurig/core/translate"
 )
 
@@ -76,7 +77,7 @@ func runValidate(s Streams, f validateFlags, files []string) error {
 	}
 	opts := translate.Options{Policy: pol}
 	if err := m.know(); err != nil {
-		fmt.Fprintf(s.Err, "warning: the driver's root is taken to be /: %s\n", printable(err.Error()))
+		show.Fprintf(s.Err, "warning: the driver's root is taken to be /: %s\n", err.Error())
 	}
 	if u := m.model.Userspace; u != nil {
 		opts.DriverRoot = u.DriverRoot
@@ -166,14 +167,14 @@ func tryDevice(m machine, spec *specs.Spec, file, name string, opts translate.Op
 func writeValid(w io.Writer, lines []validLine) error {
 	var errs []error
 	say := func(format string, args ...any) {
-		_, err := fmt.Fprintf(w, format, args...)
+		_, err := show.Fprintf(w, format, args...)
 		errs = append(errs, err)
 	}
 	for _, l := range lines {
 		if !l.Valid {
 			continue
 		}
-		say("%s: valid\n", printable(l.File))
+		say("%s: valid\n", l.File)
 		for _, d := range l.Devices {
 			word := "permitted"
 			if !d.Permitted {
@@ -182,13 +183,13 @@ func writeValid(w io.Writer, lines []validLine) error {
 					word = "refused"
 				}
 			}
-			say("  %s: %s\n", printable(d.Name), word)
+			say("  %s: %s\n", d.Name, word)
 			for _, n := range d.NotHere {
-				say("    not on this host: %s\n", printable(n))
+				say("    not on this host: %s\n", n)
 			}
 			for _, n := range d.Notes {
 				if !n.Done {
-					say("    not applied: %s: %s\n", printable(n.What), printable(n.Detail))
+					say("    not applied: %s: %s\n", n.What, n.Detail)
 				}
 			}
 		}

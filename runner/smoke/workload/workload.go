@@ -11,30 +11,30 @@ package workload
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"runtime"
 
+	"gpurig/core/show"
 	"gpurig/runner/smoke"
 )
 
 // Main runs the workload, prints its answer, and returns the exit code.
 func Main(args []string, out, errs io.Writer) int {
 	if len(args) > 0 {
-		fmt.Fprintf(errs, "%s: want no arguments, got %q\n", smoke.Program, args)
+		show.Fprintf(errs, "%s: want no arguments, got %q\n", smoke.Program, args)
 		return 2
 	}
 	r := Run()
 	enc := json.NewEncoder(out)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(r); err != nil {
-		fmt.Fprintf(errs, "%s: %v\n", smoke.Program, err)
+		show.Fprintf(errs, "%s: %v\n", smoke.Program, err)
 		return 1
 	}
 	if r.Failure == nil {
 		return 0
 	}
-	fmt.Fprintf(errs, "%s: %s: %s\n", smoke.Program, r.Failure.Step, r.Failure.Reason)
+	show.Fprintf(errs, "%s: %s: %s\n", smoke.Program, r.Failure.Step, r.Failure.Reason)
 	return smoke.ExitCodes[r.Failure.Cause]
 }
 
