@@ -37,7 +37,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// The format is ours and stays; values are shown, whatever carries them.
+// A42: the format is ours and stays; values are shown, whatever carries them.
 func TestSprintf(t *testing.T) {
 	bad := "x\n\x1b"
 	for _, tc := range []struct{ got, want string }{

@@ -58,3 +58,19 @@ func HelpExamples() []string {
 	walk(newRoot(Streams{Out: io.Discard, Err: io.Discard}))
 	return slices.Clip(out)
 }
+
+// Leaves are the commands that have none below them, "host show".
+func Leaves() []string {
+	var out []string
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if _, name, _ := strings.Cut(c.CommandPath(), " "); !c.HasSubCommands() {
+			out = append(out, name)
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot(Streams{Out: io.Discard, Err: io.Discard}))
+	return out
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/core/show"
 	"gpurig/reports"
 )
 
@@ -18,5 +19,19 @@ func TestProgressFitsTheTerminal(t *testing.T) {
 		if columns > 0 && n >= columns || columns == 0 && n < 90 {
 			t.Errorf("%d columns: %d characters: %q", columns, n, b.String())
 		}
+	}
+}
+
+// On a terminal the program's own sequences are there, and nobody else's.
+func TestProgressObeysNobodyElse(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(Streams{Err: show.NewWriter(&b), Terminal: true, Colour: true}, 2)
+	for range 2 {
+		p.result(reports.Result{Scenario: "x\x1b[2J\r\nFORGED", Target: "sim", Verdict: reports.Fail})
+	}
+	p.end()
+	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[31m", "", "\x1b[0m", "")
+	if rest := own.Replace(b.String()); !strings.Contains(b.String(), "\x1b[31mFAIL\x1b[0m x") || strings.ContainsAny(rest, "\x1b\r") || strings.Contains(rest, "\nFORGED") {
+		t.Errorf("progress wrote %q", b.String())
 	}
 }
