@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/client"
 	tc "github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
+
+	"gpurig/core/show"
 )
 
 // noNetwork is the network of every container; the engine has no other.
@@ -33,7 +35,7 @@ func Init() {
 	})
 	env = append(env, fmt.Sprintf("DOCKER_HOST=%s%d.sock", hostPrefix, os.Getpid()), "TESTCONTAINERS_RYUK_DISABLED=true")
 	err := syscall.Exec("/proc/self/exe", os.Args, env)
-	fmt.Fprintf(os.Stderr, "error: begin anew with the environment of testcontainers-go: %v\n", err)
+	show.Fprintf(os.Stderr, "error: begin anew with the environment of testcontainers-go: %v\n", err)
 	os.Exit(3)
 }
 
