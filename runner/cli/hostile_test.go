@@ -216,6 +216,7 @@ func (w *walk) recordings() {
 	} {
 		p := changed(name, change)
 		w.sameValues("host", "show", p)
+		w.run("host", "show", p, "--records")
 		w.run("host", "diff", base, p)
 		w.run("policy", "--host", p)
 		w.run("translate", "--host", p, "--id", "nvidia.com/gpu=all")

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"text/tabwriter"
 
+	"gpurig/core/show"
 	"gpurig/fakehw/seen"
 	"gpurig/fixtures/records"
 )
@@ -22,7 +22,7 @@ func showRecords(w io.Writer, out *output, h fakeHost) error {
 	facts := host.Facts(h.name, files)
 	return out.print(w, facts, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "MARK\tOF\tFIELD\tSAYS\tRECORD\tSOURCE")
+		show.Fprintf(t, "MARK\tOF\tFIELD\tSAYS\tRECORD\tSOURCE\n")
 		count := map[seen.Mark]int{}
 		for _, f := range facts {
 			count[f.Mark]++
@@ -30,12 +30,12 @@ func showRecords(w io.Writer, out *output, h fakeHost) error {
 			if f.Why != "" {
 				source = f.Why + " " + source
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Mark, dashText(f.Board), f.Field, f.Says, dashText(f.Record), source)
+			show.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Mark, dashText(f.Board), f.Field, f.Says, dashText(f.Record), source)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		_, err := fmt.Fprintf(w, "\n%d facts: %d recorded, %d differ for a reason, %d wrong, %d derived, %d unverified\n", len(facts),
+		_, err := show.Fprintf(w, "\n%d facts: %d recorded, %d differ for a reason, %d wrong, %d derived, %d unverified\n", len(facts),
 			count[seen.Recorded], count[seen.Differs], count[seen.Wrong], count[seen.Derived], count[seen.Unverified])
 		return err
 	})
