@@ -38,6 +38,14 @@ func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, er
 	for _, p := range slices.Sorted(maps.Keys(c.Links)) {
 		files = append(files, specgen.FileChange{Path: p, Link: c.Links[p]})
 	}
+	for _, p := range slices.Sorted(maps.Keys(c.Modes)) {
+		bits, err := strconv.ParseUint(c.Modes[p], 8, 9)
+		if err != nil {
+			return host.Model{}, nil, err
+		}
+		mode := fs.FileMode(bits)
+		files = append(files, specgen.FileChange{Path: p, Mode: &mode})
+	}
 	return model, files, nil
 }
 

@@ -83,7 +83,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()
-		ev.Real = s.park.real(c.spec.Image)
+		ev.Real = s.park.real(c.spec)
 	}
 	if !ev.Running {
 		ev.Plan, ev.Machine, ev.Configuration = nil, nil, ""

@@ -305,8 +305,8 @@ func (p *park) next(ctx context.Context, m *machine, step string, do func() (hos
 
 // real returns what resolves the links of an image in the directories of a path.
 // An image that is not known resolves nothing.
-func (p *park) real(kind string) func(string) string {
-	img, err := p.images.Image(kind)
+func (p *park) real(c scenarios.Container) func(string) string {
+	img, err := p.images.With(c.Image, c.Content)
 	if err != nil {
 		return nil
 	}

@@ -169,6 +169,8 @@ func stepName(st *scenarios.Step) string {
 		return "crash"
 	case st.RestartDaemon:
 		return "restart the daemon"
+	case st.Ldconfig != "":
+		return "ldconfig in " + st.Ldconfig
 	case st.Fault != "":
 		return "fault " + st.Fault
 	case st.Heal != "":
@@ -230,12 +232,12 @@ func (s *session) create(ctx context.Context) error {
 // config gives each container of a run a name of its own, always the same one.
 func (s *session) config(name string, c scenarios.Container) target.Config {
 	sum := sha256.Sum256([]byte(s.v.ID()))
-	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting}
+	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Content: c.Content, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting}
 	if c.VM || slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
 		cfg.Alone = s.v.ID()
 	}
 	if cfg.Image == "" {
-		cfg.Image = "glibc"
+		cfg.Image = scenarios.DefaultImage
 	}
 	if cfg.Cgroup == "" {
 		cfg.Cgroup = "v2"

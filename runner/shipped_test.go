@@ -23,7 +23,7 @@ func shipped(t *testing.T) []scenarios.Variant {
 
 // words are what scenarios may name.
 func words() scenarios.Options {
-	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Try: runner.Profiles{}.Try}
+	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Try: runner.Profiles{}.Try, Content: image.Check, Ldconfig: image.HasLdconfig}
 	for _, m := range runner.AllReasons() {
 		out.Reasons = append(out.Reasons, string(m.Reason))
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/reports"
+	"gpurig/runner/image"
 	"gpurig/runner/target"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
@@ -35,6 +37,8 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.reboot(ctx, target.Container.Crash, true)
 	case st.RestartDaemon:
 		return s.restartDaemon(ctx)
+	case st.Ldconfig != "":
+		return s.ldconfig(ctx, s.ctrs[st.Ldconfig])
 	case st.Change != nil && s.machine.real != nil:
 		return s.change(*st.Change)
 	case st.Change != nil && st.Change.Write != nil:
@@ -193,6 +197,30 @@ func startFailed(err error) error {
 		return err
 	}
 	return &refuse.Error{Reason: ReasonStartFailed, Err: err}
+}
+
+// ldconfig has the container's own ldconfig run in it. That it ends well is expected.
+func (s *session) ldconfig(ctx context.Context, c *container) error {
+	if !c.running() {
+		return s.notRunning(c)
+	}
+	s.unjudged(c)
+	real, ok := c.real.(target.Runner)
+	if !ok {
+		return &skipError{fmt.Sprintf("no program can be run in a container of %s", s.target.Name())}
+	}
+	ran, err := real.Run(ctx, image.Ldconfig)
+	if err != nil {
+		if cannot, ok := errors.AsType[*target.CannotError](err); ok {
+			return &skipError{cannot.Why}
+		}
+		return err
+	}
+	if ran.Code != 0 {
+		s.found = append(s.found, reports.Finding{Station: string(verdict.Inside), Step: s.step, Container: c.name, What: image.Ldconfig,
+			Want: "it ends with 0", Got: fmt.Sprintf("%d: %s", ran.Code, strings.TrimSpace(ran.Output))})
+	}
+	return nil
 }
 
 func (s *session) stop(ctx context.Context, c *container) error {

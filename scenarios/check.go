@@ -32,7 +32,7 @@ var (
 	IDMapList  = []string{"none", "default"}
 	openList   = []string{"allowed", "denied", "no-mode", "nodev"}
 	typeList   = []string{"c", "b"}
-	fileList   = []string{"file", "empty", "dir", "socket"}
+	fileList   = []string{"file", "empty", "dir", "socket", "fifo"}
 	mountWords = []string{"ro", "rw", "nosuid", "nodev", "noexec"}
 )
 
@@ -139,6 +139,7 @@ func (c *checker) containers(root strictyaml.Path) {
 			c.AtKey(w, "", "container name %q: want at most 32 letters, digits and \"-\"", name)
 		}
 		c.oneOf("image", list(ctr.Image), c.opts.Images, w.Key("image"))
+		c.content(name, ctr, w.Key("content"))
 		c.oneOf("cgroup", list(ctr.Cgroup), CgroupList, w.Key("cgroup"))
 		c.oneOf("idmap", list(ctr.IDMap), IDMapList, w.Key("idmap"))
 		if len(ctr.Devices) > maxDevices {
@@ -193,11 +194,12 @@ func (c *checker) steps(root strictyaml.Path) {
 
 func (c *checker) step(st *Step, w strictyaml.Path) {
 	c.exactlyOne(reflect.ValueOf(*st), w, "step")
-	for key, name := range map[string]string{"start": st.Start, "stop": st.Stop, "restart": st.Restart} {
+	for key, name := range map[string]string{"start": st.Start, "stop": st.Stop, "restart": st.Restart, "ldconfig": st.Ldconfig} {
 		if name != "" {
 			c.container(name, w.Key(key))
 		}
 	}
+	c.ldconfig(st.Ldconfig, w.Key("ldconfig"))
 	for key, p := range map[string]*Plug{"plug": st.Plug, "unplug": st.Unplug} {
 		if p == nil {
 			continue
@@ -285,6 +287,10 @@ func (c *checker) change(ch *Change, w strictyaml.Path) {
 	c.paths(ch.Remove, w.Key("remove"))
 	c.files(ch.Files, w.Key("files"))
 	c.files(ch.Links, w.Key("links"))
+	c.files(ch.Modes, w.Key("modes"))
+	for p, m := range ch.Modes {
+		c.mode(m, w.Key("modes").Key(p))
+	}
 	c.write(ch.Write, w.Key("write"))
 	for i, n := range ch.Nodes {
 		at := w.Key("nodes").Item(i)

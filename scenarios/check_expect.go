@@ -118,6 +118,13 @@ func (c *checker) inside(e Expect, w strictyaml.Path) {
 	for p, typ := range e.Files {
 		c.oneOf("type of file", []string{typ}, fileList, w.Key("files").Key(p))
 	}
+	pathKeys(c, e.Contents, w.Key("contents"))
+	c.unique(e.Nowhere, w.Key("nowhere"))
+	for i, text := range e.Nowhere {
+		if len(text) < 8 {
+			c.At(w.Key("nowhere").Item(i), "", "%q is found by chance: want 8 bytes or more", text)
+		}
+	}
 	for soname, v := range e.Library {
 		at := w.Key("library").Key(soname)
 		if strings.ContainsRune(soname, '/') || !strings.Contains(soname, ".so") {

@@ -20,6 +20,10 @@ type Options struct {
 	Hosts   []string // host profiles
 	Images  []string // container images
 	Reasons []string // reasons of refusals, warnings and notes
+	// Ldconfig says whether an image has one; nil: nothing is checked.
+	Ldconfig func(image string) bool
+	// Content says what an image cannot have of a container's content; nil: nothing is checked.
+	Content func(image string, c Content) *ContentError
 	// Fault says what is wrong with the text of a fault; nil: nothing is checked.
 	Fault func(text string) error
 	// Driver says what is wrong with a driver's version or branch; nil: nothing is checked.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -22,6 +23,13 @@ var words = scenarios.Options{
 			return nil
 		}
 		return fmt.Errorf("%s is no fault", text)
+	},
+	Ldconfig: func(image string) bool { return image != "musl" },
+	Content: func(image string, c scenarios.Content) *scenarios.ContentError {
+		if slices.Contains(c.Remove, "/nothing") {
+			return &scenarios.ContentError{Key: "remove", Path: "/nothing", Err: errors.New(image + " has nothing there")}
+		}
+		return nil
 	},
 }
 

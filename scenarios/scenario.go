@@ -42,9 +42,13 @@ type Matrix struct {
 	Image  []string `yaml:"image,omitempty" json:"image,omitempty"`
 }
 
+// DefaultImage is that of a container which names none.
+const DefaultImage = "glibc"
+
 // A Container is what the scenario starts.
 type Container struct {
-	Image   string            `yaml:"image,omitempty" json:"image,omitempty"` // "glibc" (default), "glibc-unmerged", "musl", "none", …
+	Image   string            `yaml:"image,omitempty" json:"image,omitempty"`    // "glibc" (default), "glibc-unmerged", "musl", "none", …
+	Content Content           `yaml:"content,omitempty" json:"content,omitzero"` // of its root, on top of the image
 	Cgroup  string            `yaml:"cgroup,omitempty" json:"cgroup,omitempty"`
 	IDMap   string            `yaml:"idmap,omitempty" json:"idmap,omitempty"`
 	Nesting bool              `yaml:"nesting,omitempty" json:"nesting,omitempty"` // it may have containers of its own: LXD's security.nesting
@@ -84,6 +88,7 @@ type Change struct {
 	Remove       []string          `yaml:"remove,omitempty" json:"remove,omitempty"`         // paths
 	Files        map[string]string `yaml:"files,omitempty" json:"files,omitempty"`           // contents by path
 	Links        map[string]string `yaml:"links,omitempty" json:"links,omitempty"`           // targets by path
+	Modes        map[string]string `yaml:"modes,omitempty" json:"modes,omitempty"`           // of files and folders, octal, by path; nodes have nodes
 	RemoveGPU    *int              `yaml:"remove-gpu,omitempty" json:"remove-gpu,omitempty"` // by NVML index: gone from PCI
 	Minors       map[int]int       `yaml:"minors,omitempty" json:"minors,omitempty"`         // NVIDIA minor by NVML index
 	Write        map[string]string `yaml:"write,omitempty" json:"write,omitempty"`           // what a program of the host writes to one attribute of sysfs, by path
@@ -117,6 +122,7 @@ type Step struct {
 	Reboot        bool              `yaml:"reboot,omitempty" json:"reboot,omitempty"`                 // the host: containers down, /run and lazily made nodes gone
 	Crash         bool              `yaml:"crash,omitempty" json:"crash,omitempty"`                   // power loss: as reboot, but no clean-up of containers ran
 	RestartDaemon bool              `yaml:"restart-daemon,omitempty" json:"restart-daemon,omitempty"` // the container manager's, while containers run
+	Ldconfig      string            `yaml:"ldconfig,omitempty" json:"ldconfig,omitempty"`             // the running container's own runs in it, as when a package is installed
 	Change        *Change           `yaml:"change,omitempty" json:"change,omitempty"`                 // to the host, while it runs
 	Fault         string            `yaml:"fault,omitempty" json:"fault,omitempty"`                   // something breaks on the host: "off-bus:0"
 	Heal          string            `yaml:"heal,omitempty" json:"heal,omitempty"`                     // and is well again
@@ -156,7 +162,9 @@ type Expect struct {
 	Resolves  map[string]string     `yaml:"resolves,omitempty" json:"resolves,omitempty"`     // where a path ends
 	Mounts    map[string]string     `yaml:"mounts,omitempty" json:"mounts,omitempty"`         // options that must be on, "ro,nosuid,nodev"; "" for any
 	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to version, the end of its file name, or branch; "none": not found
-	Files     map[string]string     `yaml:"files,omitempty" json:"files,omitempty"`           // "file" (not empty), "empty", "dir", "socket"
+	Files     map[string]string     `yaml:"files,omitempty" json:"files,omitempty"`           // "file" (not empty), "empty", "dir", "socket", "fifo"
+	Contents  map[string]string     `yaml:"contents,omitempty" json:"contents,omitempty"`     // exact text of files, by path
+	Nowhere   []string              `yaml:"nowhere,omitempty" json:"nowhere,omitempty"`       // texts that are in no file or link that the container's root can read, and in no message
 	Env       map[string]string     `yaml:"env,omitempty" json:"env,omitempty"`
 	Groups    []uint32              `yaml:"groups,omitempty" json:"groups,omitempty"`
 	Running   *bool                 `yaml:"running,omitempty" json:"running,omitempty"`

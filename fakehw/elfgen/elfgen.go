@@ -19,7 +19,7 @@ import (
 
 var (
 	// ErrArch marks an architecture that this package has no ELF for.
-	ErrArch = errors.New("architecture is not x86_64 or aarch64")
+	ErrArch = errors.New("architecture is not x86_64, aarch64 or, of a library, i386 or x32")
 	// ErrFunction marks a function whose number is none, or over 65,535.
 	ErrFunction = errors.New("function is not NAME or NAME=NUMBER")
 )
@@ -27,7 +27,7 @@ var (
 // An Object says what to write. It is comparable, so it can be a map key; equal
 // Objects give equal bytes.
 type Object struct {
-	Arch    string // uname -m: "x86_64", "aarch64"
+	Arch    string // uname -m: "x86_64", "aarch64"; of a library also "i386" and "x32", whose addresses have 32 bits
 	Name    string // of the file without its version: "libcuda.so", "nvidia-smi"
 	Version string // "550.163.01"
 	SONAME  string // of a library; empty: it has none
@@ -46,8 +46,9 @@ func (o Object) text() string { return o.Name + " " + o.Version }
 // Values of e_machine and the segment alignment that loaders of each
 // architecture ask for: AArch64 kernels may have pages of 64 KiB.
 type machine struct {
-	id    uint16
-	align uint64
+	id     uint16
+	align  uint64
+	narrow bool // its addresses have 32 bits
 }
 
 func machineOf(arch string) (machine, error) {
@@ -56,6 +57,10 @@ func machineOf(arch string) (machine, error) {
 		return machine{id: 62, align: 0x1000}, nil
 	case "aarch64":
 		return machine{id: 183, align: 0x10000}, nil
+	case "i386":
+		return machine{id: 3, align: 0x1000, narrow: true}, nil
+	case "x32":
+		return machine{id: 62, align: 0x1000, narrow: true}, nil
 	}
 	return machine{}, fmt.Errorf("ELF file for %q: %w", arch, ErrArch)
 }
@@ -71,12 +76,23 @@ const (
 
 	shtProgbits, shtStrtab, shtHash, shtDynamic, shtNote, shtDynsym = 1, 3, 5, 6, 7, 11
 	shfWrite, shfAlloc, shfExec                                     = 1, 2, 4
-
-	ehdrSize, phdrSize, shdrSize, symSize, dynSize = 64, 56, 64, 24, 16
 )
 
+// sizes are those of the parts that differ between the classes, in bytes.
+type sizes struct{ ehdr, phdr, shdr, sym, dyn uint64 }
+
+func (m machine) sizes() sizes {
+	if m.narrow {
+		return sizes{ehdr: 52, phdr: 32, shdr: 40, sym: 16, dyn: 8}
+	}
+	return sizes{ehdr: 64, phdr: 56, shdr: 64, sym: 24, dyn: 16}
+}
+
 // An image is a file under construction.
-type image struct{ data []byte }
+type image struct {
+	machine
+	data []byte
+}
 
 func (b *image) at() uint64 { return uint64(len(b.data)) }
 
@@ -98,6 +114,17 @@ func (b *image) u32(v ...uint32) {
 func (b *image) u64(v ...uint64) {
 	for _, x := range v {
 		b.data = binary.LittleEndian.AppendUint64(b.data, x)
+	}
+}
+
+// word writes addresses, offsets and sizes in the width of the class.
+func (b *image) word(v ...uint64) {
+	if !b.narrow {
+		b.u64(v...)
+		return
+	}
+	for _, x := range v {
+		b.u32(uint32(x))
 	}
 }
 
@@ -137,7 +164,7 @@ func (b *image) notes(o Object) (off, size uint64) {
 }
 
 // finish appends the section table and fills in the headers at the start.
-func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, secs []section) []byte {
+func (b *image) finish(kind uint16, entry uint64, segs []segment, secs []section) []byte {
 	names := []byte{0}
 	secs = append([]section{{}}, secs...)
 	secs = append(secs, section{name: ".shstrtab", kind: shtStrtab, align: 1})
@@ -155,25 +182,35 @@ func (b *image) finish(kind uint16, m machine, entry uint64, segs []segment, sec
 	shoff := b.at()
 	for i, s := range secs {
 		b.u32(index[i], s.kind)
-		b.u64(s.flags, s.addr, s.off, s.size)
+		b.word(s.flags, s.addr, s.off, s.size)
 		b.u32(s.link, s.info)
-		b.u64(s.align, s.entrySize)
+		b.word(s.align, s.entrySize)
 	}
 
-	var h image
-	h.text("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00")
-	h.u32(uint32(kind)|uint32(m.id)<<16, 1)
-	h.u64(entry, ehdrSize, shoff)
-	h.u32(0, ehdrSize|phdrSize<<16, uint32(len(segs))|shdrSize<<16, uint32(len(secs))|uint32(len(secs)-1)<<16)
+	h, z := image{machine: b.machine}, b.sizes()
+	class := byte(2)
+	if b.narrow {
+		class = 1
+	}
+	h.raw(append([]byte{0x7f, 'E', 'L', 'F', class, 1, 1}, make([]byte, 9)...))
+	h.u32(uint32(kind)|uint32(b.id)<<16, 1)
+	h.word(entry, z.ehdr, shoff)
+	h.u32(0, uint32(z.ehdr|z.phdr<<16), uint32(len(segs))|uint32(z.shdr)<<16, uint32(len(secs))|uint32(len(secs)-1)<<16)
 	for _, s := range segs {
+		if b.narrow { // the flags come later there
+			h.u32(s.kind)
+			h.word(s.off, s.addr, s.addr, s.size, s.size)
+			h.u32(s.flags, uint32(s.align))
+			continue
+		}
 		h.u32(s.kind, s.flags)
-		h.u64(s.off, s.addr, s.addr, s.size, s.size, s.align)
+		h.word(s.off, s.addr, s.addr, s.size, s.size, s.align)
 	}
 	copy(b.data, h.data)
 	return b.data
 }
 
 // newImage leaves room for the headers.
-func newImage(segments int) *image {
-	return &image{data: make([]byte, ehdrSize+segments*phdrSize, 1536)}
+func newImage(m machine, segments uint64) *image {
+	return &image{machine: m, data: make([]byte, m.sizes().ehdr+segments*m.sizes().phdr, 1536)}
 }

@@ -32,7 +32,11 @@ func native(t *testing.T) Object {
 }
 
 func TestLibraryReadsAsWhatItIs(t *testing.T) {
-	for arch, machine := range map[string]elf.Machine{"x86_64": elf.X8664, "aarch64": elf.AArch64} {
+	for arch, machine := range map[string]elf.Machine{"x86_64": elf.X8664, "aarch64": elf.AArch64, "i386": elf.I386, "x32": elf.X8664} {
+		class := elf.Class64
+		if arch == "i386" || arch == "x32" {
+			class = elf.Class32
+		}
 		o := cuda
 		o.Arch = arch
 		b, err := Library(o)
@@ -43,7 +47,7 @@ func TestLibraryReadsAsWhatItIs(t *testing.T) {
 			t.Errorf("%s: %d bytes", arch, len(b))
 		}
 		f, err := elf.Parse(b)
-		if want := (elf.File{Class: elf.Class64, Machine: machine, Type: elf.SharedObject, Dynamic: true, SONAME: "libcuda.so.1"}); err != nil || f != want {
+		if want := (elf.File{Class: class, Machine: machine, Type: elf.SharedObject, Dynamic: true, SONAME: "libcuda.so.1", NeedsLibc: machine == elf.I386}); err != nil || f != want {
 			t.Errorf("%s: %+v, %v; want %+v", arch, f, err, want)
 		}
 		// Go's reader goes by sections, as NVIDIA's toolkit does.

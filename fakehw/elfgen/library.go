@@ -17,7 +17,7 @@ func Library(o Object) ([]byte, error) {
 		return nil, err
 	}
 	const segments = 5
-	b := newImage(segments)
+	b, z := newImage(m, segments), m.sizes()
 	noteOff, noteSize := b.notes(o)
 
 	strs := &stringTable{bytes: []byte{0}}
@@ -40,9 +40,9 @@ func Library(o Object) ([]byte, error) {
 
 	b.align(8)
 	symbols := uint64(2 + len(functions))
-	symOff, strOff := b.at(), b.at()+symSize*symbols
+	symOff, strOff := b.at(), b.at()+z.sym*symbols
 	codeOff := (strOff + uint64(len(strs.bytes)) + 15) / 16 * 16
-	b.raw(make([]byte, symSize))
+	b.raw(make([]byte, z.sym))
 	b.symbol(symName, sttObject, secStrings, strOff+text, uint64(len(o.text())+1))
 	size := uint64(len(returning(o.Arch, 0)))
 	for i, n := range names {
@@ -64,8 +64,8 @@ func Library(o Object) ([]byte, error) {
 	b.align(8)
 	dynOff := b.at()
 	dynAddr := dynOff + m.align
-	b.u64(dyn...)
-	b.u64(dtHash, hashOff, dtStrtab, strOff, dtSymtab, symOff, dtStrsz, uint64(len(strs.bytes)), dtSyment, symSize, dtNull, 0)
+	b.word(dyn...)
+	b.word(dtHash, hashOff, dtStrtab, strOff, dtSymtab, symOff, dtStrsz, uint64(len(strs.bytes)), dtSyment, z.sym, dtNull, 0)
 	dynEnd := b.at()
 
 	segs := []segment{
@@ -76,14 +76,14 @@ func Library(o Object) ([]byte, error) {
 		{ptGNUStack, pfR | pfW, 0, 0, 0, 16}, // without it the stack becomes executable
 	}
 	secs := []section{ // secStrings and secText are places in this list, from 1
-		{".dynsym", shtDynsym, shfAlloc, symOff, symOff, symSize * symbols, secStrings, 1, 8, symSize},
+		{".dynsym", shtDynsym, shfAlloc, symOff, symOff, z.sym * symbols, secStrings, 1, 8, z.sym},
 		{".dynstr", shtStrtab, shfAlloc, strOff, strOff, uint64(len(strs.bytes)), 0, 0, 1, 0},
 		{".text", shtProgbits, shfAlloc | shfExec, codeOff, codeOff, codeEnd - codeOff, 0, 0, 16, 0},
 		{".hash", shtHash, shfAlloc, hashOff, hashOff, readOnly - hashOff, 1, 0, 8, 4},
-		{".dynamic", shtDynamic, shfAlloc | shfWrite, dynAddr, dynOff, dynEnd - dynOff, secStrings, 0, 8, dynSize},
+		{".dynamic", shtDynamic, shfAlloc | shfWrite, dynAddr, dynOff, dynEnd - dynOff, secStrings, 0, 8, z.dyn},
 		{".note", shtNote, shfAlloc, noteOff, noteOff, noteSize, 0, 0, 4, 0},
 	}
-	return b.finish(etDyn, m, 0, segs, secs), nil
+	return b.finish(etDyn, 0, segs, secs), nil
 }
 
 const (
@@ -105,7 +105,12 @@ func (t *stringTable) add(s string) uint64 {
 
 // symbol writes one global symbol.
 func (b *image) symbol(name uint64, kind, section uint32, addr, size uint64) {
-	b.u32(uint32(name), stbGlobal<<4|kind|section<<16)
+	what := stbGlobal<<4 | kind | section<<16
+	if b.narrow {
+		b.u32(uint32(name), uint32(addr), uint32(size), what)
+		return
+	}
+	b.u32(uint32(name), what)
 	b.u64(addr, size)
 }
 

@@ -1,6 +1,9 @@
 package elfgen
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // base is where programs are linked to, as GNU ld does.
 const base = 0x400000
@@ -9,11 +12,14 @@ const base = 0x400000
 // feed, and exits with 0. The error wraps ErrArch.
 func Program(o Object) ([]byte, error) {
 	m, err := machineOf(o.Arch)
+	if err == nil && m.narrow {
+		err = fmt.Errorf("program for %q: %w", o.Arch, ErrArch)
+	}
 	if err != nil {
 		return nil, err
 	}
 	const segments = 3
-	b := newImage(segments)
+	b := newImage(m, segments)
 	noteOff, noteSize := b.notes(o)
 	b.align(16)
 	codeOff := b.at()
@@ -30,7 +36,7 @@ func Program(o Object) ([]byte, error) {
 		{".text", shtProgbits, shfAlloc | shfExec, base + codeOff, codeOff, end - codeOff, 0, 0, 16, 0},
 		{".note", shtNote, shfAlloc, base + noteOff, noteOff, noteSize, 0, 0, 4, 0},
 	}
-	return b.finish(etExec, m, base+codeOff, segs, secs), nil
+	return b.finish(etExec, base+codeOff, segs, secs), nil
 }
 
 // code is write(1, text, n) and exit(0), the text right behind it.

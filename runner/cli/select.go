@@ -49,7 +49,7 @@ func (x *selection) flags(cmd *cobra.Command) {
 
 // words are what scenarios may say.
 func words() scenarios.Options {
-	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin, Try: runner.Profiles{}.Try}
+	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin, Try: runner.Profiles{}.Try, Content: image.Check, Ldconfig: image.HasLdconfig}
 	o.Driver = func(version string) error {
 		_, err := catalog.FindDriver(version)
 		return err

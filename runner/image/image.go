@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	"gpurig/fakehw/tree"
+	"gpurig/scenarios"
 )
 
 // ErrUnknown marks a kind that no image has.
@@ -26,6 +27,7 @@ var ErrUnknown = errors.New("no such image")
 // An Image is one root file system.
 type Image struct {
 	Kind string
+	Name string // the kind's, or with content on top one of its own: "glibc-3fa1b2c4"
 	// Tree is shared: clone it before changing it.
 	Tree *tree.Tree
 	// ReadOnly says that nothing in the root can be changed, also before the
@@ -99,7 +101,7 @@ func (Bare) Read(path string) ([]byte, error) {
 type Set struct {
 	source Source
 	mu     sync.Mutex
-	made   map[string]*Image
+	made   map[string]*Image // by kind, and by kind and content
 	files  map[string][]byte
 }
 
@@ -115,7 +117,7 @@ func NewSet(source Source) *Set {
 // or says which file of the machine could not be read.
 func (s *Set) Image(kind string) (*Image, error) {
 	if kind == "" {
-		kind = "glibc"
+		kind = scenarios.DefaultImage
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +133,7 @@ func (s *Set) Image(kind string) (*Image, error) {
 	if b.err != nil {
 		return nil, fmt.Errorf("image %q: %w", kind, b.err)
 	}
-	img := &Image{Kind: kind, Tree: b.t, ReadOnly: k.readOnly, Sum: b.t.Sum()}
+	img := &Image{Kind: kind, Name: kind, Tree: b.t, ReadOnly: k.readOnly, Sum: b.t.Sum()}
 	s.made[kind] = img
 	return img, nil
 }

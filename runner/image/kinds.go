@@ -1,6 +1,9 @@
 package image
 
 import (
+	"errors"
+	"io/fs"
+
 	"gpurig/core/ldcache"
 	"gpurig/fakehw/tree"
 )
@@ -10,6 +13,9 @@ const (
 	tuple   = "x86_64-linux-gnu"
 	libDir  = "/usr/lib/" + tuple
 	busybox = "/bin/busybox" // Debian package busybox-static
+
+	// Ldconfig is where images of glibc have the program that makes their cache.
+	Ldconfig = "/sbin/ldconfig"
 )
 
 // applets are the busybox programs that an image names, so that its scripts and
@@ -66,7 +72,18 @@ func glibc(b *builder, dir string) {
 	for _, name := range []string{"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"} {
 		b.program(dir+"/"+name, "/lib/"+tuple+"/"+name)
 	}
+	ldconfig(b)
 	searched(b)
+}
+
+// ldconfig puts the machine's into the image: where a script stands in for it, the
+// program itself.
+func ldconfig(b *builder) {
+	src := "/sbin/ldconfig.real"
+	if _, err := b.set.read(src); errors.Is(err, fs.ErrNotExist) {
+		src = Ldconfig
+	}
+	b.program(Ldconfig, src)
 }
 
 // searched says which folders the loader's cache is made of.

@@ -2,13 +2,14 @@ package observe
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // A Difference is one entry that two observations disagree on. A and B are the
 // entry in each, as one line; empty: it is not there.
 type Difference struct {
-	Part string `json:"part"` // "nodes", "mounts", "links", "files", "libraries", "env", "groups", "smoke", "problems"
+	Part string `json:"part"` // "nodes", "mounts", "links", "files", "contents", "found", "libraries", "env", "groups", "smoke", "problems"
 	What string `json:"what"` // the path or name
 	A    string `json:"a,omitempty"`
 	B    string `json:"b,omitempty"`
@@ -40,6 +41,8 @@ func Compare(a, b Observation) (diffs []Difference, entered int) {
 	add("mounts", entries(a.Mounts, Mount.entry), entries(b.Mounts, Mount.entry))
 	add("links", entries(a.Links, Link.entry), entries(b.Links, Link.entry))
 	add("files", entries(a.Files, File.entry), entries(b.Files, File.entry))
+	add("contents", entries(a.Contents, Content.entry), entries(b.Contents, Content.entry))
+	add("found", entries(a.Found, Found.entry), entries(b.Found, Found.entry))
 	add("libraries", entries(a.Libraries, Library.entry), entries(b.Libraries, Library.entry))
 	add("env", entries(a.Env, envEntry), entries(b.Env, envEntry))
 	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
@@ -93,6 +96,15 @@ func (f File) entry() entry {
 	}
 	return entry{f.Path, fmt.Sprintf("%s %d bytes %04o %d:%d", f.Type, f.Size, uint32(f.Mode.Perm()), f.UID, f.GID)}
 }
+
+func (c Content) entry() entry {
+	if c.Problem != "" {
+		return entry{c.Path, c.Problem}
+	}
+	return entry{c.Path, strconv.Quote(c.Text)}
+}
+
+func (f Found) entry() entry { return entry{f.Path, "has " + strconv.Quote(f.Text)} }
 
 func (l Library) entry() entry {
 	text := "not found"

@@ -30,6 +30,8 @@ func Look(v View, r Request) Observation {
 	for _, p := range r.Paths {
 		l.lookPath(p)
 	}
+	l.lookContents(r.Contents)
+	l.search(r.Texts)
 	l.lookLibraries(r.SONAMEs)
 	l.lookProcess()
 	l.lookSmoke(r.Smoke)
@@ -286,6 +288,7 @@ func (l *looker) sort() {
 	o.Files = slices.Compact(o.Files)
 	slices.SortFunc(o.Libraries, func(a, b Library) int { return cmp.Compare(a.SONAME, b.SONAME) })
 	o.Libraries = slices.Compact(o.Libraries)
+	slices.SortFunc(o.Contents, func(a, b Content) int { return cmp.Compare(a.Path, b.Path) })
 	slices.Sort(o.Env)
 	slices.Sort(o.Groups)
 	o.Groups = slices.Compact(o.Groups)

@@ -1,6 +1,7 @@
 package observe_test
 
 import (
+	"io/fs"
 	"slices"
 	"strings"
 	"syscall"
@@ -231,6 +232,48 @@ func TestLookReportsWhatItCouldNotSee(t *testing.T) {
 	got := observe.Look(v, observe.Request{SONAMEs: []string{"a.so"}})
 	if !slices.ContainsFunc(got.Problems, func(p string) bool { return strings.HasPrefix(p, "/etc/ld.so.cache: ") }) {
 		t.Errorf("Look() with a broken cache: problems %q; want one about /etc/ld.so.cache", got.Problems)
+	}
+}
+
+// locked is a container whose root may not read one path.
+type locked struct {
+	*view
+	path string
+}
+
+func (l locked) ReadFile(p string) ([]byte, error) {
+	if p == l.path {
+		return nil, &fs.PathError{Op: "open", Path: p, Err: syscall.EACCES}
+	}
+	return l.view.ReadFile(p)
+}
+
+func TestLookSearchesWhatCanBeRead(t *testing.T) {
+	v := newView(t)
+	v.file(t, "/etc/found", "before canary-1 after")
+	v.link(t, "/etc/link", "to/canary-1")
+	v.link(t, "/etc/other", "/etc/found") // the file counts once
+	v.file(t, "/srv/locked", "canary-1")
+	v.file(t, "/proc/1/environ", "canary-1")
+	v.file(t, "/dev/shm/x", "canary-1")
+	v.file(t, "/dev/dri/x", "canary-1")
+	got := observe.Look(locked{v, "/srv/locked"}, observe.Request{Texts: []string{"canary-1", "canary-2"}, Contents: []string{"/etc/other", "/srv/locked", "/none", "/etc"}})
+	var found []string
+	for _, f := range got.Found {
+		found = append(found, f.Path+" "+f.Text)
+	}
+	if want := []string{"/dev/dri/x canary-1", "/etc/found canary-1", "/etc/link canary-1"}; !slices.Equal(found, want) || len(got.Problems) > 0 {
+		t.Errorf("found %q with problems %q; want %q", found, got.Problems, want)
+	}
+	want := []observe.Content{{Path: "/etc", Problem: "cannot be read"}, {Path: "/etc/other", Text: "before canary-1 after"},
+		{Path: "/none", Problem: "no such file"}, {Path: "/srv/locked", Problem: "cannot be read"}}
+	if diff := cmp.Diff(want, got.Contents); diff != "" {
+		t.Errorf("contents (-want +got):\n%s", diff)
+	}
+	other := got
+	other.Found, other.Contents = got.Found[1:], got.Contents[1:]
+	if d := observe.Diff(got, other); len(d) != 2 || d[0].Part != "contents" || d[1].Part != "found" {
+		t.Errorf("differences %v; want one of contents and one of found", d)
 	}
 }
 

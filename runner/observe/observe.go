@@ -21,6 +21,8 @@ type Observation struct {
 	Libraries []Library `json:"libraries,omitempty"`
 	Env       []string  `json:"env,omitempty"` // "NAME=value", sorted; without those that every container has
 	Groups    []uint32  `json:"groups,omitempty"`
+	Contents  []Content `json:"contents,omitempty"`
+	Found     []Found   `json:"found,omitempty"`
 	Smoke     *Smoke    `json:"smoke,omitempty"`    // nil: not asked for
 	Problems  []string  `json:"problems,omitempty"` // what could not be looked at, and why; none: the observation is complete
 }
@@ -73,6 +75,20 @@ type File struct {
 	GID  uint32      `json:"gid"`
 }
 
+// A Content is the text of one file, links followed.
+type Content struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+	// Problem says why it has none: "no such file", "cannot be read".
+	Problem string `json:"problem,omitempty"`
+}
+
+// A Found is a place where one of Request.Texts is.
+type Found struct {
+	Text string `json:"text"`
+	Path string `json:"path"` // of a file that has it, or of a link whose text does
+}
+
 // A Library is what the container's own loader finds for one SONAME.
 type Library struct {
 	SONAME string `json:"soname"`
@@ -84,13 +100,21 @@ type Library struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// A Ran is what came of a program that was run in a container.
+type Ran struct {
+	Code   int    `json:"code"`   // exit status; 128 and the number of the signal that ended it
+	Output string `json:"output"` // both streams, the first 64 KiB
+}
+
 // A Request says where to look. The zero Request looks at nodes, mounts,
 // environment and groups only.
 type Request struct {
-	Dirs    []string `json:"dirs,omitempty"`    // folders whose links are listed, not below
-	Paths   []string `json:"paths,omitempty"`   // single paths
-	SONAMEs []string `json:"sonames,omitempty"` // libraries to resolve
-	Smoke   *Work    `json:"smoke,omitempty"`   // nil: the smoke workload does not run
+	Dirs     []string `json:"dirs,omitempty"`     // folders whose links are listed, not below
+	Paths    []string `json:"paths,omitempty"`    // single paths
+	Contents []string `json:"contents,omitempty"` // single paths, links followed, whose files are read
+	SONAMEs  []string `json:"sonames,omitempty"`  // libraries to resolve
+	Texts    []string `json:"texts,omitempty"`    // looked for in every file and link, but those of the kernel's file systems
+	Smoke    *Work    `json:"smoke,omitempty"`    // nil: the smoke workload does not run
 	// Manager is the container manager, "lxd", "incus" or Docker, whose own additions
 	// to every container are left out; empty: liblxc or an OCI runtime alone.
 	Manager string `json:"manager,omitempty"`

@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/device"
@@ -53,6 +54,7 @@ type FileChange struct {
 	Link   string       `json:"link,omitempty"`   // target of a symbolic link
 	Dir    bool         `json:"dir,omitempty"`    // a directory, 0755
 	Node   *device.Node `json:"node,omitempty"`   // its path is Path
+	Mode   *fs.FileMode `json:"mode,omitempty"`   // permission bits of what is there, links followed
 }
 
 // ErrBadChange marks a FileChange that cannot be made.
@@ -128,13 +130,13 @@ func equalModels(a, b host.Model) (bool, error) {
 
 func (c FileChange) apply(t *tree.Tree) error {
 	set := 0
-	for _, is := range []bool{c.Remove, c.File != nil, c.Link != "", c.Dir, c.Node != nil} {
+	for _, is := range []bool{c.Remove, c.File != nil, c.Link != "", c.Dir, c.Node != nil, c.Mode != nil} {
 		if is {
 			set++
 		}
 	}
 	if set != 1 {
-		return fmt.Errorf("want one of remove, file, link, dir and node, not %d", set)
+		return fmt.Errorf("want one of remove, file, link, dir, node and mode, not %d", set)
 	}
 	switch {
 	case c.Remove:
@@ -145,6 +147,8 @@ func (c FileChange) apply(t *tree.Tree) error {
 		return t.Symlink(c.Path, c.Link)
 	case c.Dir:
 		return t.Mkdir(c.Path, 0o755)
+	case c.Mode != nil:
+		return t.Chmod(c.Path, *c.Mode)
 	}
 	n := *c.Node
 	n.Path = c.Path

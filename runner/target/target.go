@@ -14,6 +14,7 @@ import (
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
 	"gpurig/runner/observe"
+	"gpurig/scenarios"
 )
 
 // A Target makes containers.
@@ -62,10 +63,11 @@ type Capabilities struct {
 
 // A Config is what a container is made of.
 type Config struct {
-	Name   string       // letters, digits, "-"
-	Image  string       // of package image: "glibc", "musl", "none", …
-	Cgroup string       // "v1" or "v2"
-	IDMap  []plan.IDMap // empty: privileged
+	Name    string            // letters, digits, "-"
+	Image   string            // of package image: "glibc", "musl", "none", …
+	Content scenarios.Content // of its root, on top of the image
+	Cgroup  string            // "v1" or "v2"
+	IDMap   []plan.IDMap      // empty: privileged
 	// Nesting lets it have containers of its own, where the target has a word for that.
 	Nesting bool
 	// Alone has a daemon for the containers that have the same word here, and no
@@ -108,6 +110,14 @@ type Container interface {
 	Configuration() string
 	// Remove removes it and everything of it, running or not. Twice is once.
 	Remove(ctx context.Context) error
+}
+
+// A Runner is a Container in which programs of its own can be run.
+type Runner interface {
+	Container
+	// Run runs a program of the running container to its end, as its root. The error says
+	// that it could not be run: a *CannotError, or ErrBroken.
+	Run(ctx context.Context, program string, args ...string) (observe.Ran, error)
 }
 
 // A Native is a Container whose manager is given the devices themselves, and looks

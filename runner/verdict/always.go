@@ -143,9 +143,11 @@ func MergeRequests(rs ...observe.Request) observe.Request {
 		out.Dirs = append(out.Dirs, r.Dirs...)
 		out.Paths = append(out.Paths, r.Paths...)
 		out.SONAMEs = append(out.SONAMEs, r.SONAMEs...)
+		out.Contents = append(out.Contents, r.Contents...)
+		out.Texts = append(out.Texts, r.Texts...)
 		out.Smoke = cmp.Or(out.Smoke, r.Smoke)
 	}
-	for _, l := range []*[]string{&out.Dirs, &out.Paths, &out.SONAMEs} {
+	for _, l := range []*[]string{&out.Dirs, &out.Paths, &out.SONAMEs, &out.Contents, &out.Texts} {
 		slices.Sort(*l)
 		*l = slices.Compact(*l)
 	}

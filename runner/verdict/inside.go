@@ -19,7 +19,7 @@ import (
 // and finds fault with a container that cannot be looked into.
 func (j *judge) looksInside() bool {
 	w := j.want
-	n := len(w.Nodes) + len(w.Absent) + len(w.Links) + len(w.Resolves) + len(w.Mounts) + len(w.Library) + len(w.Files) + len(w.Env)
+	n := len(w.Nodes) + len(w.Absent) + len(w.Links) + len(w.Resolves) + len(w.Mounts) + len(w.Library) + len(w.Files) + len(w.Contents) + len(w.Env)
 	if n == 0 && w.OnlyNodes == nil && w.Groups == nil && w.Smoke == nil {
 		return false
 	}
@@ -52,6 +52,9 @@ func (j *judge) inside() {
 	}
 	for _, p := range slices.Sorted(maps.Keys(j.want.Files)) {
 		j.file(p, j.want.Files[p])
+	}
+	for _, p := range slices.Sorted(maps.Keys(j.want.Contents)) {
+		j.content(p, j.want.Contents[p])
 	}
 	j.process()
 	j.smoke()
@@ -305,6 +308,38 @@ func (j *judge) file(p, want string) {
 		return
 	}
 	j.add(Inside, p, want, j.whatIsAt(p))
+}
+
+// content judges the text of a file.
+func (j *judge) content(p, want string) {
+	for _, c := range j.ev.Seen.Contents {
+		if c.Path != p {
+			continue
+		}
+		if c.Problem != "" || c.Text != want {
+			j.add(Inside, p, strconv.Quote(want), cmp.Or(c.Problem, strconv.Quote(c.Text)))
+		}
+		return
+	}
+	j.add(Inside, p, strconv.Quote(want), "was not asked for: the request lacks it")
+}
+
+// nowhere judges that texts are in nothing that the container can read, and in nothing
+// that was said. A container that does not run has read nothing.
+func (j *judge) nowhere() {
+	for _, text := range j.want.Nowhere {
+		if slices.ContainsFunc(j.heard(), func(h string) bool { return strings.Contains(h, text) }) {
+			j.add(cmp.Or(j.ev.At, Plan), "message", "none with "+strconv.Quote(text), "one that has it")
+		}
+		if j.ev.Seen == nil {
+			continue
+		}
+		for _, f := range j.ev.Seen.Found {
+			if f.Text == text {
+				j.add(Inside, f.Path, "no "+strconv.Quote(text), "it is there")
+			}
+		}
+	}
 }
 
 // process judges environment and groups.

@@ -33,6 +33,7 @@ func Judge(want scenarios.Expect, ev Evidence) []reports.Finding {
 	if j.looksInside() {
 		j.inside()
 	}
+	j.nowhere()
 	j.hosted()
 	j.found = append(j.found, Always(ev)...)
 	return sorted(j.found)
@@ -106,19 +107,14 @@ func Text(err error) string {
 
 // said judges the words of refusals, warnings and notes.
 func (j *judge) said() {
-	var heard []string
-	if j.ev.Err != nil {
-		heard = append(heard, Text(j.ev.Err))
-	}
-	var warned []string
+	heard := j.heard()
+	var warned, noted []string
 	for _, w := range j.ev.Warnings {
-		heard = append(heard, w.Text)
 		warned = append(warned, w.Reason)
 	}
-	var noted []string
 	if j.ev.Machine != nil {
 		for _, n := range j.ev.Machine.Notes {
-			heard, noted = append(heard, n.Detail), append(noted, n.Reason)
+			noted = append(noted, n.Reason)
 		}
 	}
 	for _, text := range j.want.Says {
@@ -141,6 +137,23 @@ func (j *judge) said() {
 			j.add(Plan, "note", r, listed(noted))
 		}
 	}
+}
+
+// heard are the words of the refusal, the warnings, and the notes of a virtual machine.
+func (j *judge) heard() []string {
+	var out []string
+	if j.ev.Err != nil {
+		out = append(out, Text(j.ev.Err))
+	}
+	for _, w := range j.ev.Warnings {
+		out = append(out, w.Text)
+	}
+	if j.ev.Machine != nil {
+		for _, n := range j.ev.Machine.Notes {
+			out = append(out, n.Detail)
+		}
+	}
+	return out
 }
 
 // listed joins what was there for a finding, sorted, and says so when there is

@@ -51,8 +51,9 @@ func sound() verdict.Evidence {
 			Nodes: []observe.Node{{Path: "/dev/nvidia0", Type: device.Char, Num: num, Mode: 0o666, Open: observe.Allowed}},
 			Mounts: []observe.Mount{{Target: "/dev/nvidia0", Type: "char", Options: []string{"rw"}},
 				{Target: lib + "/libcuda.so.550.1", Type: "file", Options: []string{"nosuid", "ro"}}},
-			Links: []observe.Link{{Path: lib + "/libcuda.so.1", Target: "libcuda.so.550.1", Final: lib + "/libcuda.so.550.1"}},
-			Files: []observe.File{{Path: "/etc/x", Type: "file"}},
+			Links:    []observe.Link{{Path: lib + "/libcuda.so.1", Target: "libcuda.so.550.1", Final: lib + "/libcuda.so.550.1"}},
+			Files:    []observe.File{{Path: "/etc/x", Type: "file"}},
+			Contents: []observe.Content{{Path: "/etc/y", Text: "text\n"}},
 			Libraries: []observe.Library{{SONAME: "libcuda.so.1", Path: lib + "/libcuda.so.1", Final: lib + "/libcuda.so.550.1", Via: "ld.so.cache"},
 				{SONAME: "libnone.so.1"}},
 			Env:    []string{"NVIDIA_VISIBLE_DEVICES=void"},
@@ -102,10 +103,12 @@ func everything() scenarios.Expect {
 			},
 			MDevs: map[string]scenarios.MDevExpect{"nvidia-468": {Made: n(1), Left: n(3)}},
 		},
-		Files:   map[string]string{"/etc/x": "empty"},
-		Env:     map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"},
-		Groups:  []uint32{44},
-		Running: yes(),
+		Files:    map[string]string{"/etc/x": "empty"},
+		Contents: map[string]string{"/etc/y": "text\n"},
+		Nowhere:  []string{"canary-1"},
+		Env:      map[string]string{"NVIDIA_VISIBLE_DEVICES": "void"},
+		Groups:   []uint32{44},
+		Running:  yes(),
 		Plan: scenarios.PlanExpect{
 			Devices: []string{"nvidia.com/gpu=0"}, Folders: []string{lib},
 			Links:    map[string]string{lib + "/libcuda.so.1": "libcuda.so.550.1"},
@@ -188,6 +191,15 @@ func TestTheFirstStationThatDiffers(t *testing.T) {
 		{"a library that cannot be loaded", func(ev *verdict.Evidence) { ev.Seen.Libraries[0].Problem = "file too short" }, verdict.Inside, "libcuda.so.1", "file too short"},
 		{"a library of somebody else", func(ev *verdict.Evidence) { ev.Seen.Libraries[1].Path, ev.Seen.Libraries[1].Final = "/x", "/x" }, verdict.Inside, "libnone.so.1", "/x"},
 		{"a file that is not empty", func(ev *verdict.Evidence) { ev.Seen.Files[0].Size = 1 }, verdict.Inside, "/etc/x", "file"},
+		{"a file has another text", func(ev *verdict.Evidence) { ev.Seen.Contents[0].Text = "text" }, verdict.Inside, "/etc/y", `"text"`},
+		{"a file is gone", func(ev *verdict.Evidence) {
+			ev.Seen.Contents[0] = observe.Content{Path: "/etc/y", Problem: "no such file"}
+		}, verdict.Inside, "/etc/y", "no such file"},
+		{"a file was not read", func(ev *verdict.Evidence) { ev.Seen.Contents = nil }, verdict.Inside, "/etc/y", "the request lacks it"},
+		{"a secret is in a file", func(ev *verdict.Evidence) { ev.Seen.Found = []observe.Found{{Text: "canary-1", Path: "/etc/z"}} }, verdict.Inside, "/etc/z", "it is there"},
+		{"a secret is in a warning", func(ev *verdict.Evidence) {
+			ev.Warnings = []verdict.Warning{{Reason: "x", Text: "not a folder: canary-1"}}
+		}, verdict.Plan, "message", "one that has it"},
 		{"a variable is not set", func(ev *verdict.Evidence) { ev.Seen.Env = nil }, verdict.Inside, "NVIDIA_VISIBLE_DEVICES", "not set"},
 		{"a variable was not planned", func(ev *verdict.Evidence) { ev.Seen.Env, ev.Plan.Env = nil, nil }, verdict.Plan, "NVIDIA_VISIBLE_DEVICES", "not set"},
 		{"a group is missing", func(ev *verdict.Evidence) { ev.Seen.Groups, ev.Plan.Groups = nil, nil }, verdict.Plan, "additional groups", "[]"},
@@ -299,7 +311,7 @@ func TestRequestAsksForAllThatIsJudged(t *testing.T) {
 	for _, tc := range []struct {
 		list []string
 		item string
-	}{{r.Dirs, lib}, {r.Dirs, "/dev/dri"}, {r.Paths, "/etc/x"}, {r.Paths, lib + "/libcuda.so.1"}, {r.Paths, "/dev/nvidia1"}, {r.SONAMEs, "libcuda.so.1"}} {
+	}{{r.Dirs, lib}, {r.Dirs, "/dev/dri"}, {r.Paths, "/etc/x"}, {r.Paths, lib + "/libcuda.so.1"}, {r.Paths, "/dev/nvidia1"}, {r.SONAMEs, "libcuda.so.1"}, {r.Contents, "/etc/y"}, {r.Texts, "canary-1"}} {
 		if !slices.Contains(tc.list, tc.item) {
 			t.Errorf("Request lacks %s: %+v", tc.item, r)
 		}

@@ -37,6 +37,10 @@ func Request(want scenarios.Expect, p *plan.Plan) observe.Request {
 	for soname := range want.Library {
 		r.SONAMEs = append(r.SONAMEs, soname)
 	}
+	for at := range want.Contents {
+		r.Contents = append(r.Contents, at)
+	}
+	r.Texts = want.Nowhere
 	if want.Smoke != nil {
 		r.Smoke = &observe.Work{}
 	}

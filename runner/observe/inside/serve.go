@@ -23,6 +23,7 @@ const SocketName = "s"
 
 // An Answer is what the probe says to one request, as one line of JSON.
 type Answer struct {
+	Ran         *observe.Ran        `json:"ran,omitempty"` // of an Order that runs a program
 	Observation observe.Observation `json:"observation"`
 	Error       string              `json:"error,omitempty"` // the request could not be read
 }
@@ -51,8 +52,8 @@ func Guard(v observe.View, own []string) error {
 func Serve(v observe.View, in io.Reader, out io.Writer) error {
 	dec, enc := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	for {
-		var r observe.Request
-		err := dec.Decode(&r)
+		var o Order
+		err := dec.Decode(&o)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -61,7 +62,13 @@ func Serve(v observe.View, in io.Reader, out io.Writer) error {
 			_ = enc.Encode(Answer{Error: fmt.Sprintf("request: %v", err)})
 			return fmt.Errorf("request: %w", err)
 		}
-		if err := enc.Encode(Answer{Observation: observe.Look(v, r)}); err != nil {
+		var a Answer
+		if len(o.Run) > 0 {
+			a = runProgram(o.Run)
+		} else {
+			a.Observation = observe.Look(v, o.Request)
+		}
+		if err := enc.Encode(a); err != nil {
 			return fmt.Errorf("answer: %w", err)
 		}
 	}
@@ -97,11 +104,13 @@ func Init(v observe.View, dir string) error {
 // reap waits for orphans: a container's first process inherits them all.
 func reap(child <-chan os.Signal) {
 	for range child {
+		children.Lock()
 		for {
 			pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 			if err != nil || pid <= 0 {
 				break
 			}
 		}
+		children.Unlock()
 	}
 }

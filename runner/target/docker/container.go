@@ -128,6 +128,13 @@ func (c *Container) created(ctx context.Context, r request) error {
 		return c.engine.answer(err)
 	}
 	c.ctr, c.given = ctr, text
+	dir, err := c.engine.rootDir(c.ctr.GetContainerID())
+	if err == nil {
+		err = c.content.MakeSockets(dir, func(id uint32) uint32 { return world.OnHost(c.config.IDMap, id) })
+	}
+	if err != nil {
+		return errors.Join(target.ErrBroken, err)
+	}
 	return nil
 }
 
@@ -244,6 +251,14 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	return o, nil
+}
+
+// Run is part of target.Runner.
+func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+	if c.line == nil {
+		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.config.Name, target.ErrNotRunning)
+	}
+	return c.line.RunProgram(append([]string{program}, args...)...)
 }
 
 // Stop is part of target.Container.

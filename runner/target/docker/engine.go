@@ -61,7 +61,7 @@ type engine struct {
 
 	mu     sync.Mutex
 	count  int
-	images map[string]func() error // by kind: imports it, once
+	images map[string]func() error // by name: imports it, once
 }
 
 // startEngine starts an engine. What was made is removed when it fails.
@@ -221,21 +221,21 @@ func (e *engine) create(ctx context.Context, c target.Config, img *image.Image) 
 }
 
 // imageName is what an image of ours is called.
-func imageName(img *image.Image) string { return "gpurig/" + img.Kind + ":latest" }
+func imageName(img *image.Image) string { return "gpurig/" + img.Name + ":latest" }
 
 // imported imports an image when it is first asked for. Who asks meanwhile waits.
 func (e *engine) imported(ctx context.Context, img *image.Image) error {
 	e.mu.Lock()
-	once := e.images[img.Kind]
+	once := e.images[img.Name]
 	if once == nil {
 		once = sync.OnceValue(func() error {
 			// Not the context of one of those who wait for it.
 			if err := e.importImage(context.WithoutCancel(ctx), img); err != nil {
-				return fmt.Errorf("image %s: %w", img.Kind, err)
+				return fmt.Errorf("image %s: %w", img.Name, err)
 			}
 			return nil
 		})
-		e.images[img.Kind] = once
+		e.images[img.Name] = once
 	}
 	e.mu.Unlock()
 	return once()

@@ -173,6 +173,14 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	return o, nil
 }
 
+// Run is part of target.Runner.
+func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+	if c.run == nil {
+		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.Config.Name, target.ErrNotRunning)
+	}
+	return c.run.RunProgram(append([]string{program}, args...)...)
+}
+
 // End stops the container by a signal to its first process. The program then has the
 // hooks run that follow.
 func (c *Container) End(sig unix.Signal) error {

@@ -62,7 +62,7 @@ func (s *Worlds) of(c target.Config) (*shared, *image.Image, error) {
 	if !slices.Contains(cgroups, c.Cgroup) {
 		return nil, nil, fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
 	}
-	img, err := s.images.Image(c.Image)
+	img, err := s.images.With(c.Image, c.Content)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -159,6 +159,14 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	return o, nil
 }
 
+// Run is part of target.Runner.
+func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+	if c.line == nil {
+		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.config.Name, target.ErrNotRunning)
+	}
+	return c.line.RunProgram(append([]string{program}, args...)...)
+}
+
 // Stop is part of target.Container. It returns when the container's last hooks have
 // run, too: who looks at the root then, or removes it, does not meet them. Without
 // that wait a next start would be as well (cdi-hook knows whose root it is).

@@ -103,7 +103,7 @@ func (n *Native) Can(ctx context.Context, c target.Config) error {
 	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
 		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
 	}
-	if _, err := n.opts.Images.Image(c.Image); err != nil {
+	if _, err := n.opts.Images.With(c.Image, c.Content); err != nil {
 		return err
 	}
 	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
@@ -124,7 +124,7 @@ func (n *Native) Create(ctx context.Context, c target.Config) (target.Container,
 	if err := n.Can(ctx, c); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	img, err := n.opts.Images.Image(c.Image)
+	img, err := n.opts.Images.With(c.Image, c.Content)
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}

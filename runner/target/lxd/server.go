@@ -40,7 +40,7 @@ type server struct {
 
 	mu     sync.Mutex
 	count  int
-	images map[string]func() error // by kind: imports it, once
+	images map[string]func() error // by name: imports it, once
 }
 
 // startServer starts a daemon and makes its pool. What was made is removed when
@@ -117,11 +117,15 @@ func (s *server) create(ctx context.Context, c target.Config, img *image.Image) 
 	if err := s.api.Create(ctx, name, alias(s, img), ctr.instance(emission{})); err != nil {
 		return nil, err
 	}
+	own := func(id uint32) uint32 { return id } // the daemon maps them at the first start
+	if err := img.MakeSockets(s.Outside(rootDir(name)), own); err != nil {
+		return nil, err
+	}
 	return ctr, os.MkdirAll(s.Outside(ctr.dir), 0o755)
 }
 
 // alias is what an image of ours is called.
-func alias(s *server, img *image.Image) string { return s.Prefix() + "-" + img.Kind }
+func alias(s *server, img *image.Image) string { return s.Prefix() + "-" + img.Name }
 
 // importTime is how long the import of an image may take. It takes a second.
 const importTime = 60 * time.Second
@@ -129,19 +133,19 @@ const importTime = 60 * time.Second
 // imported imports an image when it is first asked for. Who asks meanwhile waits.
 func (s *server) imported(ctx context.Context, img *image.Image) error {
 	s.mu.Lock()
-	once := s.images[img.Kind]
+	once := s.images[img.Name]
 	if once == nil {
 		once = sync.OnceValue(func() error {
 			tar, err := imageTar(img, alias(s, img))
 			if err != nil {
-				return fmt.Errorf("image %s: %w", img.Kind, err)
+				return fmt.Errorf("image %s: %w", img.Name, err)
 			}
 			// Not the context of one of those who wait for it.
 			ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), importTime, fmt.Errorf("no answer for %s", importTime))
 			defer cancel()
 			return s.api.ImportImage(ctx, alias(s, img), tar)
 		})
-		s.images[img.Kind] = once
+		s.images[img.Name] = once
 	}
 	s.mu.Unlock()
 	return once()

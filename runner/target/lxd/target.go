@@ -132,7 +132,7 @@ func (l *LXD) Can(ctx context.Context, c target.Config) error {
 	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
 		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
 	}
-	if _, err := l.opts.Images.Image(c.Image); err != nil {
+	if _, err := l.opts.Images.With(c.Image, c.Content); err != nil {
 		return err
 	}
 	if len(c.IDMap) > 0 && !slices.Equal(c.IDMap, subids) {
@@ -228,7 +228,7 @@ func (l *LXD) Create(ctx context.Context, c target.Config) (target.Container, er
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	img, err := l.opts.Images.Image(c.Image)
+	img, err := l.opts.Images.With(c.Image, c.Content)
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}

@@ -119,7 +119,7 @@ func (s *Sim) Can(_ context.Context, c target.Config) error {
 	if !slices.Contains([]string{"v1", "v2"}, c.Cgroup) {
 		return fmt.Errorf("container %s: cgroup version %q: want v1 or v2", c.Name, c.Cgroup)
 	}
-	if _, err := s.images.Image(c.Image); err != nil {
+	if _, err := s.images.With(c.Image, c.Content); err != nil {
 		return err
 	}
 	if s.oci == "" {
@@ -135,7 +135,7 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 	if err := s.Can(ctx, c); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}
-	img, err := s.images.Image(c.Image)
+	img, err := s.images.With(c.Image, c.Content)
 	if err != nil {
 		return nil, fmt.Errorf("create: %w", err)
 	}

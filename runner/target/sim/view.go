@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -64,6 +66,48 @@ func (v *view) OpenNode(p string, write bool) syscall.Errno {
 		return syscall.EPERM
 	}
 	return syscall.ENXIO
+}
+
+// ReadFile is part of host.Root.
+func (v *view) ReadFile(p string) ([]byte, error) { return v.Head(p, -1) }
+
+// Head is part of observe.View.
+func (v *view) Head(p string, n int) ([]byte, error) {
+	if err := v.readable(p); err != nil {
+		return nil, err
+	}
+	return v.space.Head(p, n)
+}
+
+// ReadDir is part of host.Root.
+func (v *view) ReadDir(p string) ([]string, error) {
+	if err := v.readable(p); err != nil {
+		return nil, err
+	}
+	return v.space.ReadDir(p)
+}
+
+// readable says whether the container's root may read p: its own files always, the host's
+// as owner and mode have it, on the way too.
+func (v *view) readable(p string) error {
+	if len(v.conf.UIDs) == 0 {
+		return nil
+	}
+	real, at, via, err := v.find("open", p, true)
+	if err != nil {
+		return err
+	}
+	for want := uint32(4); !via.own; want = 1 {
+		if !v.may(at.info(), via, want) {
+			return &fs.PathError{Op: "open", Path: p, Err: syscall.EACCES}
+		}
+		if real == via.target {
+			break
+		}
+		real = path.Dir(real)
+		at, via, _ = v.direct(real)
+	}
+	return nil
 }
 
 // may is the kernel's answer for the container's root. Its

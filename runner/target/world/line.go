@@ -192,18 +192,34 @@ func (r *Run) Stop(sig unix.Signal) (said, err error) {
 
 // Look has the probe make an observation.
 func (l *Line) Look(req observe.Request) (observe.Observation, error) {
+	a, err := l.ask(inside.Order{Request: req})
+	return a.Observation, err
+}
+
+// RunProgram has the probe run a program of the container to its end.
+func (l *Line) RunProgram(command ...string) (observe.Ran, error) {
+	a, err := l.ask(inside.Order{Run: command})
+	if err == nil && a.Ran == nil {
+		err = errors.New("the probe ran nothing")
+	}
+	if err != nil {
+		return observe.Ran{}, fmt.Errorf("run %s: %w", command[0], errors.Join(target.ErrBroken, err))
+	}
+	return *a.Ran, nil
+}
+
+func (l *Line) ask(o inside.Order) (a inside.Answer, err error) {
 	if err := l.conn.SetDeadline(time.Now().Add(lookTime)); err != nil {
-		return observe.Observation{}, err
+		return a, err
 	}
-	if err := json.NewEncoder(l.conn).Encode(req); err != nil {
-		return observe.Observation{}, err
+	if err := json.NewEncoder(l.conn).Encode(o); err != nil {
+		return a, err
 	}
-	var a inside.Answer
 	if err := l.dec.Decode(&a); err != nil {
-		return observe.Observation{}, err
+		return a, err
 	}
 	if a.Error != "" {
-		return observe.Observation{}, errors.New(a.Error)
+		return a, errors.New(a.Error)
 	}
-	return a.Observation, nil
+	return a, nil
 }

@@ -36,7 +36,7 @@ type World struct {
 
 	mu    sync.Mutex
 	hosts map[string]*machine
-	blobs map[string]bool // files of images that are there
+	blobs map[blobKey]string // big files of images, where they are
 }
 
 // Open sets up a world in which programs find cgroups of one version, "v1" or
@@ -56,7 +56,7 @@ func OpenOn(enter target.Enter, cgroup, runtime string, p Programs) (*World, err
 }
 
 func newWorld(k *keeper) *World {
-	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[string]bool{}}
+	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[blobKey]string{}}
 }
 
 // Close ends the namespace and removes our cgroups. Containers in it end too.
@@ -74,7 +74,7 @@ type machine struct {
 func (w *World) WriteRoot(ctx context.Context, img *image.Image, ids []plan.IDMap, dir string) error {
 	small, big := tree.New(), map[string]*tree.Entry{}
 	err := img.Tree.Walk(func(p string, e *tree.Entry) error {
-		uid, gid := shift(ids, e.UID), shift(ids, e.GID)
+		uid, gid := OnHost(ids, e.UID), OnHost(ids, e.GID)
 		var err error
 		switch {
 		case e.Mode.IsDir():
@@ -86,8 +86,12 @@ func (w *World) WriteRoot(ctx context.Context, img *image.Image, ids []plan.IDMa
 			return nil
 		case e.Mode.IsRegular():
 			err = small.WriteFile(p, e.Data, e.Mode.Perm())
+		case e.Mode&fs.ModeSocket != 0:
+			err = small.Socket(p, e.Mode.Perm())
+		case e.Mode&fs.ModeNamedPipe != 0:
+			err = small.Fifo(p, e.Mode.Perm())
 		default:
-			return fmt.Errorf("image %s: %s: %v in an image", img.Kind, p, e.Mode.Type())
+			return fmt.Errorf("image %s: %s: %v in an image", img.Name, p, e.Mode.Type())
 		}
 		if err != nil {
 			return err
@@ -101,7 +105,7 @@ func (w *World) WriteRoot(ctx context.Context, img *image.Image, ids []plan.IDMa
 		return err
 	}
 	for p, e := range big {
-		blob, err := w.blob(img, p, e)
+		blob, err := w.blob(e)
 		if err != nil {
 			return err
 		}
@@ -120,8 +124,8 @@ func complete(missing []disk.Missing, err error) error {
 	return err
 }
 
-// shift returns the host's id for a container's.
-func shift(ids []plan.IDMap, id uint32) uint32 {
+// OnHost returns the host's id for a container's.
+func OnHost(ids []plan.IDMap, id uint32) uint32 {
 	for _, m := range ids {
 		if id >= m.Container && id-m.Container < m.Count {
 			return m.Host + id - m.Container
@@ -130,15 +134,24 @@ func shift(ids []plan.IDMap, id uint32) uint32 {
 	return id
 }
 
-// blob returns a file on disk that has an image's file's contents, mode and owner.
-func (w *World) blob(img *image.Image, p string, e *tree.Entry) (string, error) {
-	name := fmt.Sprintf("blobs/%s-%d-%d%s", img.Kind, e.UID, e.GID, p)
-	at := w.Outside(name)
+// A blobKey tells big files of images apart. Their bytes are shared between images and
+// never change, so where they are will do; the key keeps them there.
+type blobKey struct {
+	data     *byte
+	size     int
+	mode     fs.FileMode
+	uid, gid uint32
+}
+
+// blob returns a file on disk that has a big file's contents, mode and owner.
+func (w *World) blob(e *tree.Entry) (string, error) {
+	key := blobKey{&e.Data[0], len(e.Data), e.Mode, e.UID, e.GID}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.blobs[name] {
+	if at, ok := w.blobs[key]; ok {
 		return at, nil
 	}
+	at := w.Outside(fmt.Sprintf("blobs/%d", len(w.blobs)+1))
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return "", err
 	}
@@ -151,7 +164,7 @@ func (w *World) blob(img *image.Image, p string, e *tree.Entry) (string, error) 
 	if err := os.Chmod(at, e.Mode.Perm()); err != nil {
 		return "", err
 	}
-	w.blobs[name] = true
+	w.blobs[key] = at
 	return at, nil
 }
 
