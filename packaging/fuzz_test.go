@@ -31,6 +31,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"mountinfo", "runner/observe", "FuzzParseMountinfo"},
 	{"mountinfo, of the hook", "hook", "FuzzParseMounts"},
 	{"hook file", "core/hookspec", "FuzzParse"},
+	{"warnings of the hook", "core/hookspec", "FuzzParseWarnings"},
 	{"scenario", "scenarios", "FuzzParse"},
 	{"profile", "fakehw/profiles", "FuzzParse"},
 	{"report", "reports", "FuzzParse"},

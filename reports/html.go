@@ -47,6 +47,7 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 		State:    worst(r),
 		CutShort: !r.Complete,
 		Notes:    lines(r.Notes),
+		Warnings: warned(r),
 		Compared: since != nil,
 		Skipped:  len(pick(r, Skip)),
 	}

@@ -134,6 +134,9 @@ func junitOf(r Result) junitCase {
 	case Skip:
 		c.Skipped = &junitText{Message: clean(r.Reason)}
 	}
+	for _, w := range r.warnings() {
+		c.Out = strings.TrimSpace(c.Out + "\n" + clean("warning: "+w))
+	}
 	return c
 }
 

@@ -45,14 +45,19 @@ func Markdown(r Report) []byte {
 	list(&b, "Failed: the product is wrong", pick(r, Fail), findingLines)
 	list(&b, "Broken: could not be judged", pick(r, Broken), brokenLines)
 	list(&b, differTitle, pick(r, Differ), findingLines)
-	for i, n := range noted(r) {
-		if i == 0 {
-			fmt.Fprint(&b, "\n## Noted\n\n")
-		}
-		fmt.Fprintf(&b, "- %s: %s\n", times(n.Count), cell(n.Text))
-	}
+	texts(&b, "Warnings", warned(r))
+	texts(&b, "Noted", noted(r))
 	skips(&b, pick(r, Skip))
 	return shorten(b.String())
+}
+
+func texts(b *strings.Builder, title string, list []cause) {
+	for i, c := range list {
+		if i == 0 {
+			fmt.Fprintf(b, "\n## %s\n\n", title)
+		}
+		fmt.Fprintf(b, "- %s: %s\n", times(c.Count), cell(c.Text))
+	}
 }
 
 // maxMarkdown is what GitHub takes as the summary of a step.

@@ -13,6 +13,7 @@ type (
 		State              Verdict // the worst there is, and what colours the top
 		CutShort, Compared bool
 		Notes              []string
+		Warnings           []cause
 		Targets            []pageTarget
 		Pairs              []pagePair
 		Differ             bool // some result does: there is a column for it

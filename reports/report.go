@@ -3,7 +3,10 @@
 // reads a Report and nothing else.
 package reports
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema is the version of the JSON form.
 const Schema = 1
@@ -68,10 +71,25 @@ type Result struct {
 	Reason     string            `json:"reason,omitempty"`   // why it is skip or broken
 	Evidence   []string          `json:"evidence,omitempty"` // lines that tell more of why it is broken: the end of a daemon's log
 	Notes      []string          `json:"notes,omitempty"`    // steps that do not apply to the target, and why
+	Warnings   []Warning         `json:"warnings,omitempty"` // of containers that started, by step
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`
 	Across     []Agreement       `json:"across,omitempty"` // with what was seen on other targets of its kind
+}
+
+// A Warning is what the product did not get as it was planned, in a container that it
+// let start.
+type Warning struct {
+	Reason    string `json:"reason"` // "library-shadowed"
+	Container string `json:"container"`
+	Step      string `json:"step"` // "1: start c1"
+	Text      string `json:"text"`
+}
+
+// Line is the warning on one line.
+func (w Warning) Line() string {
+	return fmt.Sprintf("%s: %s, step %s: %s", w.Reason, w.Container, w.Step, w.Text)
 }
 
 // An Agreement is what was seen of one scenario on two targets whose containers must be

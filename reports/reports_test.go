@@ -27,6 +27,7 @@ func sample() reports.Report {
 		Results: []reports.Result{
 			{Scenario: "mig/one-of-two", Title: "One of two.", Variant: map[string]string{"idmap": "none", "cgroup": "v2"}, Host: "a100-mig-2g-3g", Target: "sim", Verdict: reports.Pass, DurationMS: 1.25,
 				Across:   []reports.Agreement{{With: "lxc", Entries: 2, Agree: 2}},
+				Warnings: []reports.Warning{{Reason: "library-shadowed", Container: "c1", Step: "1: start c1", Text: "libcuda.so.1: </script> \x1b[2J|`"}},
 				Stations: reports.Stations{Spec: "aaa", Plan: map[string]string{"c1": "bbb"}}},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "sim", Verdict: reports.Fail, DurationMS: 3,
 				Across:   []reports.Agreement{{With: "lxc", Entries: 40, Agree: 39}},

@@ -29,6 +29,9 @@ func Summary(r Report, took time.Duration) string {
 	for _, reason := range slices.Sorted(maps.Keys(byReason)) {
 		show.Fprintf(&b, "skipped %d on %s\n", byReason[reason], oneLine(reason))
 	}
+	for _, w := range warned(r) {
+		show.Fprintf(&b, "warned %s: %s\n", times(w.Count), w.Text)
+	}
 	for _, n := range noted(r) {
 		show.Fprintf(&b, "noted %s: %s\n", times(n.Count), n.Text)
 	}
@@ -103,10 +106,24 @@ func alike(group []Result) []string {
 }
 
 // noted are the notes of all results, each once, in order.
-func noted(r Report) []cause {
+func noted(r Report) []cause { return counted(r, func(res Result) []string { return res.Notes }) }
+
+// warned are the warnings of all results, each once, in order.
+func warned(r Report) []cause { return counted(r, Result.warnings) }
+
+// warnings are those of a result, a line each.
+func (r Result) warnings() []string {
+	var out []string
+	for _, w := range r.Warnings {
+		out = append(out, w.Line())
+	}
+	return out
+}
+
+func counted(r Report, texts func(Result) []string) []cause {
 	count := map[string]int{}
 	for _, res := range r.Results {
-		for _, n := range res.Notes {
+		for _, n := range texts(res) {
 			count[oneLine(n)]++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/runner/observe"
 	"gpurig/runner/specgen"
@@ -48,6 +49,7 @@ type fakeTarget struct {
 	// start, look and remove stand in where not nil.
 	start  func(p plan.Plan) error
 	look   func(o *observe.Observation)
+	warn   []hookspec.Warning
 	remove error
 
 	mu   sync.Mutex
@@ -122,6 +124,9 @@ func (c *fakeContainer) Stop(context.Context) error  { c.running = false; return
 func (c *fakeContainer) Crash(context.Context) error { c.running = false; return nil }
 func (c *fakeContainer) Running() bool               { return c.running }
 func (c *fakeContainer) Configuration() string       { return "" }
+func (c *fakeContainer) Warnings() ([]hookspec.Warning, error) {
+	return c.target.warn, nil
+}
 func (c *fakeContainer) Remove(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errors.New("removed with a context that had ended")

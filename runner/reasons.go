@@ -6,6 +6,7 @@ import (
 	"gpurig/core/cdi/amd"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
+	"gpurig/core/hookspec"
 	"gpurig/core/lxc"
 	"gpurig/core/lxd"
 	"gpurig/core/oci"
@@ -21,10 +22,14 @@ import (
 // manager or the hook gave up, although the product had made a plan.
 const ReasonStartFailed refuse.Reason = "start-failed"
 
+// ReasonLibraryShadowed is the reason of a refusal or a warning of cdi-hook.
+const ReasonLibraryShadowed refuse.Reason = hookspec.LibraryShadowed
+
 // Reasons returns the reasons that this package adds to those of the product.
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
 		{Reason: ReasonStartFailed, Meaning: "The container manager or the hook could not carry out the plan."},
+		{Reason: ReasonLibraryShadowed, Meaning: "The container's loader takes another file for a library than the one that is mounted from the host; an error in strict mode."},
 	}
 }
 

@@ -162,7 +162,7 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		}
 		cancel()
 		p.looks = s.looks
-		p.result.Findings, p.result.Notes = s.found, s.notes
+		p.result.Findings, p.result.Notes, p.result.Warnings = s.found, s.notes, s.warnings
 		if s.machine != nil {
 			p.result.Stations = s.marks.stations(s.machine.sum())
 		}
@@ -202,7 +202,7 @@ func settle(r *reports.Result, err error, differing reports.Verdict) {
 	needs, isNeeds := errors.AsType[*specgen.NeedsSpecError](err)
 	switch {
 	case isSkip && !errors.Is(err, target.ErrBroken): // what could not be removed or put back is no skip
-		r.Verdict, r.Reason, r.Findings, r.Notes = reports.Skip, skip.why, nil, nil
+		r.Verdict, r.Reason, r.Findings, r.Notes, r.Warnings = reports.Skip, skip.why, nil, nil, nil
 	case isNeeds:
 		r.Verdict, r.Reason, r.Findings = reports.Skip, needs.Error(), nil
 	case err != nil:

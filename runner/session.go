@@ -23,16 +23,17 @@ import (
 type session struct {
 	*engine
 	standing
-	v      *scenarios.Variant
-	target target.Target
-	ctrs   map[string]*container
-	step   string
-	found  []reports.Finding
-	notes  []string // steps that did not apply
-	looks  []look   // every observation, in order, to compare targets by
-	marks  marks
-	undo   []func() error // changes to the machine at hand
-	trace  *Trace         // nil: not kept
+	v        *scenarios.Variant
+	target   target.Target
+	ctrs     map[string]*container
+	step     string
+	found    []reports.Finding
+	notes    []string // steps that did not apply
+	warnings []reports.Warning
+	looks    []look // every observation, in order, to compare targets by
+	marks    marks
+	undo     []func() error // changes to the machine at hand
+	trace    *Trace         // nil: not kept
 }
 
 // A look is one judged moment of one container.

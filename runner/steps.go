@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/reports"
@@ -177,6 +178,8 @@ func (s *session) hand(ctx context.Context, c *container, got walked, devices ma
 				return &skipError{cannot.Why}
 			}
 			c.err, c.at = startFailed(err), verdict.Mounts
+		} else if err := s.warned(c); err != nil {
+			return err
 		}
 		if err := s.follow(ctx); err != nil {
 			return err
@@ -192,11 +195,31 @@ func (s *session) hand(ctx context.Context, c *container, got walked, devices ma
 	return nil
 }
 
+// startFailed is what a target's error is for the product: a refusal of it, or of
+// cdi-hook by its own word.
 func startFailed(err error) error {
 	if len(refuse.As(err)) > 0 {
 		return err
 	}
-	return &refuse.Error{Reason: ReasonStartFailed, Err: err}
+	reason := ReasonStartFailed
+	if strings.Contains(err.Error(), "cdi-hook: "+hookspec.LibraryShadowed+": ") {
+		reason = ReasonLibraryShadowed
+	}
+	return &refuse.Error{Reason: reason, Err: err}
+}
+
+// warned takes what cdi-hook warned of, beside what was warned of before the start.
+func (s *session) warned(c *container) error {
+	list, err := c.real.Warnings()
+	if err != nil {
+		return fmt.Errorf("warnings of %s: %w", c.name, err)
+	}
+	c.got.warnings = slices.Clip(c.got.warnings)
+	for _, w := range list {
+		c.got.warnings = append(c.got.warnings, verdict.Warning{Reason: w.Reason, Text: w.String()})
+		s.warnings = append(s.warnings, reports.Warning{Reason: w.Reason, Container: c.name, Step: s.step, Text: w.String()})
+	}
+	return nil
 }
 
 // ldconfig has the container's own ldconfig run in it. That it ends well is expected.

@@ -20,6 +20,8 @@ type File struct {
 	Links       []Link       `json:"links,omitempty"`
 	LibraryDirs []string     `json:"libraryDirs,omitempty"`
 	Modes       []Mode       `json:"modes,omitempty"`
+	// Strict refuses the start where it would otherwise be warned of something.
+	Strict bool `json:"strict,omitempty"`
 }
 
 // An Owner is a user and group id of the host.

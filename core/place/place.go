@@ -101,7 +101,7 @@ func (p *Placer) Own(n plan.Node, at string) (plan.Node, bool) {
 // it has work in a container that has its mounts.
 func (p *Placer) File(pl plan.Plan, container, spec string) (apply, run bool) {
 	f := &p.Hook
-	f.Version, f.Container, f.Spec = hookspec.Version, container, spec
+	f.Version, f.Container, f.Spec, f.Strict = hookspec.Version, container, spec, pl.Strict
 	root, mapped := plan.HostID(p.IDMap, 0)
 	if !mapped {
 		p.Refuse(ReasonUnmapped, "idmap", "the container's root has no counterpart on the host")

@@ -30,6 +30,10 @@ type Plan struct {
 
 	LibraryOwners []Owners `json:"libraryOwners,omitempty"` // of each of LibraryDirs, at the same position
 	GroupOwners   []Owners `json:"groupOwners,omitempty"`   // of each of Groups, at the same position
+
+	// Strict: the container shall not start where its loader loads another file than
+	// the one that Mounts have for a library.
+	Strict bool `json:"strict,omitempty"`
 }
 
 // Owners are the devices that an entry belongs to, sorted: an entry that two

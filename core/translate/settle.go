@@ -295,7 +295,7 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 
 // plan returns the whole, in the plan's order.
 func (w *work) plan() plan.Plan {
-	out := plan.Plan{Devices: w.devices}
+	out := plan.Plan{Devices: w.devices, Strict: w.opts.Strict}
 	said := map[plan.Note]bool{} // a device that is there twice says everything twice
 	for _, n := range w.notes {
 		if !said[n] {

@@ -41,7 +41,7 @@ type Options struct {
 	// Policy widens what a Spec may use.
 	Policy policy.Policy
 	// Strict refuses what is otherwise noted as likely not to work: a node that
-	// nobody in the container can open.
+	// nobody in the container can open. The plan is as strict about libraries.
 	Strict bool
 }
 

@@ -10,7 +10,7 @@ import (
 // with others stays, what was its own goes. p is not changed. A device that is
 // not in the plan changes nothing.
 func Without(p plan.Plan, device string) plan.Plan {
-	out := plan.Plan{}
+	out := plan.Plan{Strict: p.Strict}
 	for _, d := range p.Devices {
 		if d != device {
 			out.Devices = append(out.Devices, d)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/host"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
@@ -108,6 +109,9 @@ type Container interface {
 	// Configuration is what the target was last given, as text a person can
 	// read: the lxc.* lines, the JSON of an instance.
 	Configuration() string
+	// Warnings are what cdi-hook said of the last Start, Plug or Unplug that was
+	// carried out.
+	Warnings() ([]hookspec.Warning, error)
 	// Remove removes it and everything of it, running or not. Twice is once.
 	Remove(ctx context.Context) error
 }

@@ -15,6 +15,7 @@ import (
 	tc "github.com/testcontainers/testcontainers-go"
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/observe"
@@ -238,6 +239,11 @@ func errNoPlug() error {
 	return &target.CannotError{Target: "docker",
 		Why:  "not applicable: Docker fixes a container's devices and mounts when it creates it",
 		Hint: "use a target of system containers, such as lxc"}
+}
+
+// Warnings is part of target.Container.
+func (c *Container) Warnings() ([]hookspec.Warning, error) {
+	return target.HookWarnings(c.outside("hook/file.json"))
 }
 
 // Observe is part of target.Container.

@@ -218,6 +218,9 @@ func (c *Container) prepare(r request) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 		return err
 	}
+	if err := target.ForgetWarnings(at); err != nil {
+		return err
+	}
 	c.hooked = true
 	return os.WriteFile(at, data, 0o644)
 }

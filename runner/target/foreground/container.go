@@ -97,8 +97,16 @@ func (c *Container) WriteHook(f hookspec.File, all bool) error {
 	if err := os.MkdirAll(c.Outside("hook"), dir); err != nil {
 		return err
 	}
+	if err := target.ForgetWarnings(c.Outside(hookFile)); err != nil {
+		return err
+	}
 	c.Hooked = true
 	return os.WriteFile(c.Outside(hookFile), data, file)
+}
+
+// Warnings is part of target.Container.
+func (c *Container) Warnings() ([]hookspec.Warning, error) {
+	return target.HookWarnings(c.Outside(hookFile))
 }
 
 // Hook runs cdi-hook by hand.

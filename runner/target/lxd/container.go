@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
@@ -144,6 +145,11 @@ func firstProblem(log string) (why string, ours bool) {
 		return hook, ours
 	}
 	return first, false
+}
+
+// Warnings is part of target.Container.
+func (c *Container) Warnings() ([]hookspec.Warning, error) {
+	return target.HookWarnings(c.outside("hook/file.json"))
 }
 
 // Observe is part of target.Container.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
@@ -349,6 +350,9 @@ func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan
 	}
 	return how(c.now, ctx, h, plan.Plan{})
 }
+
+// Warnings is part of target.Container: no hook of ours runs.
+func (c *nativeContainer) Warnings() ([]hookspec.Warning, error) { return nil, nil }
 
 // Observe is part of target.Container.
 func (c *nativeContainer) Observe(ctx context.Context, r observe.Request) (observe.Observation, error) {

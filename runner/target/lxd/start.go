@@ -139,6 +139,9 @@ func (c *Container) writeHook(e emission) error {
 	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return err
 	}
+	if err := target.ForgetWarnings(at); err != nil {
+		return err
+	}
 	c.hooks = true
 	return os.WriteFile(at, data, 0o600)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
 	"gpurig/runner/observe"
@@ -173,6 +174,9 @@ func (m *Machine) Crash(context.Context) error {
 	m.on, m.had = nil, vfio.Plan{}
 	return m.close()
 }
+
+// Warnings is part of target.Container: no hook runs.
+func (m *Machine) Warnings() ([]hookspec.Warning, error) { return nil, nil }
 
 // Running is part of target.Container.
 func (m *Machine) Running() bool { return m.running }

@@ -25,10 +25,11 @@ type Container struct {
 	fresh    bool // the root is as in the image
 	journal  *journal
 
-	running *view // nil: not running
-	file    hookspec.File
-	conf    liblxc.Conf
-	lines   []string
+	running  *view // nil: not running
+	file     hookspec.File
+	conf     liblxc.Conf
+	warnings []hookspec.Warning // of the hook, when it last applied file
+	lines    []string
 }
 
 var _ target.Container = (*Container)(nil)
@@ -44,6 +45,7 @@ func (c *Container) Start(_ context.Context, h target.Host, p plan.Plan) error {
 		return fmt.Errorf("start %s: %w", c.config.Name, err)
 	}
 	c.take(e)
+	c.warnings = nil
 	err = c.start(h, e)
 	c.fresh = false
 	if err != nil {
@@ -143,6 +145,9 @@ func (c *Container) groups() []uint32 {
 	}
 	return c.conf.Groups
 }
+
+// Warnings is part of target.Container.
+func (c *Container) Warnings() ([]hookspec.Warning, error) { return c.warnings, nil }
 
 // Observe is part of target.Container.
 func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Observation, error) {

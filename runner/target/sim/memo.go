@@ -116,6 +116,7 @@ func (d *digest) plan(p plan.Plan) {
 		d.number(uint64(g))
 	}
 	d.owners(p.GroupOwners)
+	d.bool(p.Strict)
 	d.number(uint64(len(p.Notes)))
 	for _, n := range p.Notes {
 		d.text(n.Device, n.Edit, n.What, n.Reason, n.Detail)
