@@ -19,6 +19,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"gpurig/fakehw/cachedir"
 )
 
 // ErrNoCompiler marks a machine without a C compiler.
@@ -71,9 +73,8 @@ var (
 // Build compiles the library with cc, or the compiler that CC names, with the flags
 // of CFLAGS besides its own, and returns its path: a file named SONAME in a folder below dir whose name is the hash of
 // the sources and of the compiler. It is compiled once: what is there already is
-// taken. An empty dir is gpurig in the user's cache folder or, where that cannot be
-// written to, a folder of the user's beside other temporary files. ctx bounds the
-// compiler.
+// taken. An empty dir is the first of cachedir.Places that can be written to. ctx bounds
+// the compiler.
 func (l Library) Build(ctx context.Context, dir string) (string, error) {
 	return object{l.SONAME, l.Cache, l.Sources, slices.Concat(common, shared, []string{"-Wl,-soname," + l.SONAME}, l.Flags), l.Libs}.build(ctx, dir)
 }
@@ -108,24 +109,24 @@ func (o object) build(ctx context.Context, dir string) (string, error) {
 	if dir != "" {
 		return o.in(ctx, dir, key, cc, files)
 	}
-	cache, err := os.UserCacheDir()
-	if err == nil {
-		var lib string
-		if lib, err = o.in(ctx, filepath.Join(cache, "gpurig", o.cache), key, cc, files); err == nil || !noPlace(err) {
+	places, why := cachedir.Places()
+	for _, place := range places {
+		lib, err := o.in(ctx, filepath.Join(place, o.cache), key, cc, files)
+		if err == nil || !noPlace(err) {
 			return lib, err
 		}
+		why = errors.Join(why, err)
 	}
-	temporary, err2 := private()
-	if err2 != nil {
-		return "", &BuildError{SONAME: o.name, Err: fmt.Errorf("%w; %w", err, err2), Hint: "set HOME or XDG_CACHE_HOME to a folder that can be written to"}
-	}
-	return o.in(ctx, filepath.Join(temporary, o.cache), key, cc, files)
+	return "", &BuildError{SONAME: o.name, Err: fmt.Errorf("no folder for it: %s", strings.ReplaceAll(why.Error(), "\n", "; ")), Hint: "set HOME or XDG_CACHE_HOME to a folder of yours that can be written to"}
 }
 
 // in returns the file in a folder, made if need be.
 func (o object) in(ctx context.Context, dir, key, cc string, files []file) (string, error) {
 	lib := filepath.Join(dir, key, o.name)
-	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() {
+	if err := cachedir.Make(filepath.Dir(lib), 0o755); err != nil {
+		return "", &BuildError{SONAME: o.name, Err: err}
+	}
+	if info, err := os.Stat(lib); err == nil && info.Mode().IsRegular() && cachedir.Check(lib) == nil {
 		return lib, nil
 	}
 	if say, ok := ctx.Value(noticeKey{}).(func()); ok {
@@ -145,28 +146,9 @@ func Notice(ctx context.Context, say func()) context.Context {
 	return context.WithValue(ctx, noticeKey{}, sync.OnceFunc(say))
 }
 
-// noPlace reports whether a folder cannot be written to or is full.
+// noPlace reports whether a folder cannot be written to, is full, or is another's.
 func noPlace(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOTDIR)
-}
-
-// private is the folder for a user whose home has no place: gpurig-cache-UID in the
-// folder of temporary files. What is in it will be run, so it must be the user's and
-// closed to all others.
-func private() (string, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("gpurig-cache-%d", os.Geteuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return "", err
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok || !info.IsDir() || int(st.Uid) != os.Geteuid() || info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s is not a folder of this user that is closed to others: %w", dir, fs.ErrPermission)
-	}
-	return dir, nil
+	return errors.Is(err, cachedir.ErrUntrusted) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // compiling has a lock for each library, so that whoever wants one at the same time
@@ -238,11 +220,7 @@ func (o object) digest(cc string, files []file) (string, error) {
 
 // compile makes lib in one step: nobody ever sees half of it.
 func (o object) compile(ctx context.Context, cc string, files []file, lib string) (err error) {
-	dir := filepath.Dir(lib)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(dir, ".build-*")
+	tmp, err := os.MkdirTemp(filepath.Dir(lib), ".build-*")
 	if err != nil {
 		return err
 	}
@@ -261,5 +239,9 @@ func (o object) compile(ctx context.Context, cc string, files []file, lib string
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", cc, err, strings.TrimSpace(string(out)))
 	}
-	return os.Rename(filepath.Join(tmp, o.name), lib)
+	made := filepath.Join(tmp, o.name)
+	if err := os.Chmod(made, 0o755); err != nil { // whatever the umask lets a group do
+		return err
+	}
+	return os.Rename(made, lib)
 }

@@ -2,6 +2,7 @@ package clib_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/clib"
 )
 
@@ -137,8 +139,51 @@ func TestWithoutAHome(t *testing.T) {
 			if err := os.Chmod(dirs[0], 0o777); err != nil {
 				t.Fatal(err)
 			}
-			if lib, err := one.Build(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
+			if os.Geteuid() == 0 { // who then takes cachedir.System, which is no place for tests
+				lib, err = one.Build(t.Context(), dirs[0])
+			} else {
+				lib, err = one.Build(t.Context(), "")
+			}
+			if !errors.Is(err, cachedir.ErrUntrusted) && !strings.Contains(fmt.Sprint(err), dirs[0]+" can be written by others") {
 				t.Errorf("in a folder that is open to all: %s, %v", lib, err)
+			}
+		})
+	}
+}
+
+// A43: root with the home that sudo -E has kept takes nothing that its owner put there,
+// nor what another user could have written where root itself keeps things.
+func TestNothingOfAnotherUserIsTaken(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to others")
+	}
+	one := library(map[string]string{"a.c": "int a(void);\nint a(void) { return 1; }\n"})
+	one.Cache = "one"
+	const alice = 4242
+	for name, spoil := range map[string]func(home, lib string) error{
+		"the home is another's": func(home, _ string) error {
+			return filepath.WalkDir(home, func(p string, _ os.DirEntry, err error) error { return errors.Join(err, os.Lchown(p, alice, alice)) })
+		},
+		"the file is another's":   func(_, lib string) error { return os.Chown(lib, alice, alice) },
+		"the file is open to all": func(_, lib string) error { return os.Chmod(lib, 0o777) },
+		"its folder is another's": func(_, lib string) error { return os.Chown(filepath.Dir(lib), alice, alice) },
+		"the home is open to all": func(home, _ string) error { return os.Chmod(home, 0o777) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			home := t.TempDir()
+			t.Setenv("XDG_CACHE_HOME", "")
+			t.Setenv("HOME", home)
+			t.Setenv("TMPDIR", t.TempDir())
+			lib := build(t, one, "")
+			if !strings.HasPrefix(lib, home+"/") {
+				t.Fatalf("Build = %s; want it below %s", lib, home)
+			}
+			if err := errors.Join(os.WriteFile(lib, []byte("planted"), 0o755), spoil(home, lib)); err != nil {
+				t.Fatal(err)
+			}
+			again := build(t, one, "")
+			if data, err := os.ReadFile(again); err != nil || string(data) == "planted" {
+				t.Errorf("Build took the planted %s: %v", again, err)
 			}
 		})
 	}

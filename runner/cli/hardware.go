@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/nvmllib"
 	"gpurig/runner"
 	"gpurig/runner/partition"
@@ -122,14 +122,14 @@ func uvmProblem(m host.Model) string {
 
 // smokeHere runs the smoke workload on the machine itself, by its own loader.
 func smokeHere(ctx context.Context) error {
-	self, err := os.Executable()
+	program, err := cachedir.Beside(smoke.Program)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(self), smoke.Program))
+	cmd := exec.CommandContext(ctx, program)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	var r smoke.Result

@@ -50,11 +50,7 @@ func openMachine(name string, faults ...string) (m machine, closeIt func(), err 
 		return machine{}, nil, err
 	}
 	request, model := h.request, h.model
-	cache, err := specgen.DefaultCacheDir()
-	if err != nil {
-		cache = "" // no home: nothing is kept
-	}
-	generator := specgen.New(specgen.Options{Children: 1, CacheDir: cache, Session: mntns.Options{Single: true}})
+	generator := specgen.New(specgen.Options{Children: 1, CacheDir: cacheDir(), Session: mntns.Options{Single: true}})
 	spec := func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 		r := request
 		r.Options = specgen.HostOptions(model, o)

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
+	"gpurig/fakehw/cachedir"
 	"gpurig/runner/target"
 )
 
@@ -31,14 +31,13 @@ func openDocker(cdi bool) (target.Target, error) {
 	if Docker != nil {
 		return Docker(cdi)
 	}
-	self, err := os.Executable()
+	p, err := cachedir.Beside("gpurig-docker")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &target.CannotError{Target: "docker", Why: fmt.Sprintf("there is no gpurig-docker: %v", err), Hint: "make build puts all programs beside each other"}
+	}
 	if err != nil {
 		return nil, err
 	}
-	p := filepath.Join(filepath.Dir(self), "gpurig-docker")
 	err = syscall.Exec(p, append([]string{p}, os.Args[1:]...), os.Environ())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, &target.CannotError{Target: "docker", Why: fmt.Sprintf("there is no %s", p), Hint: "make build puts all programs beside each other"}
-	}
 	return nil, fmt.Errorf("%s: %w", p, err)
 }

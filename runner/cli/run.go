@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/show"
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner"
@@ -211,7 +212,7 @@ func selectionOf(variants []scenarios.Variant) string {
 // cacheDir is where Specs are kept between runs; empty where there is no home
 // folder: nothing is kept then.
 func cacheDir() string {
-	dir, err := specgen.DefaultCacheDir()
+	dir, err := cachedir.Dir()
 	if err != nil {
 		return ""
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/tree"
 	"gpurig/scenarios"
 )
@@ -80,6 +81,11 @@ type Machine struct{}
 
 // Read is part of Source.
 func (Machine) Read(path string) ([]byte, error) {
+	if strings.HasPrefix(path, cachedir.System+"/") {
+		if err := cachedir.Check(path); err != nil {
+			return nil, err
+		}
+	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil, err

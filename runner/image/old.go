@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 
 	"gpurig/core/ldcache"
+	"gpurig/fakehw/cachedir"
 )
 
 // OldGlibcDir is where packaging/old-glibc.sh unpacks Debian 11's package libc6, the
 // oldest that its registry still has. A machine without it makes the image all
 // the same, of markers: no program in it runs.
-const OldGlibcDir = "/var/cache/gpurig/glibc-2.31"
+const OldGlibcDir = cachedir.System + "/glibc-2.31"
 
 // oldGlibc is Debian 11, as upgraded from before the merge: glibc 2.31, whose
 // files carry the version, whose threads and loader calls are libraries of their

@@ -18,6 +18,7 @@ import (
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/fakehw/cachedir"
 	"gpurig/runner/specgen"
 )
 
@@ -33,16 +34,16 @@ var build = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	version, goVersion, _ := strings.Cut(out, " ")
-	cache, err := os.UserCacheDir()
+	cache, err := cachedir.Dir()
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "gpurig", "peers", version)
-	if _, err := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); err == nil {
-		return dir, nil
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	dir := filepath.Join(cache, "peers", version)
+	if err := cachedir.Make(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); err == nil {
+		return dir, cachedir.Check(filepath.Join(dir, "nvidia-cdi-hook"))
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".build-*")
 	if err != nil {
@@ -89,7 +90,7 @@ func run(ctx context.Context, dir, name string, args ...string) (string, error) 
 func Path(tb testing.TB, name string) string {
 	tb.Helper()
 	if _, ok := tb.(*testing.T); ok && os.Getenv("GPURIG_PEERS") == "" {
-		if found, _ := filepath.Glob(filepath.Join(cacheDir(tb), "gpurig", "peers", "v*", name)); len(found) == 0 {
+		if found, _ := filepath.Glob(filepath.Join(cacheDir(tb), "peers", "v*", name)); len(found) == 0 {
 			tb.Skipf("%s has not been built; make bench does, and GPURIG_PEERS=1", name)
 		}
 	}
@@ -104,7 +105,7 @@ func Path(tb testing.TB, name string) string {
 }
 
 func cacheDir(tb testing.TB) string {
-	dir, err := os.UserCacheDir()
+	dir, err := cachedir.Dir()
 	if err != nil {
 		tb.Skip(err)
 	}

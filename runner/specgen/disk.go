@@ -11,17 +11,9 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-)
 
-// DefaultCacheDir is where Specs are kept between runs: gpurig in the user's
-// cache folder. The error says that there is none.
-func DefaultCacheDir() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	return filepath.Join(dir, "gpurig"), nil
-}
+	"gpurig/fakehw/cachedir"
+)
 
 // builds is how many programs' Specs are kept on disk. A Spec depends on the
 // generator and on what fake hosts look like, so each build has a folder.
@@ -46,8 +38,8 @@ func (c *diskCache) open() string {
 		}
 		specs := filepath.Join(c.root, "specs")
 		dir := filepath.Join(specs, id)
-		if os.MkdirAll(dir, 0o700) != nil {
-			return
+		if cachedir.Make(dir, 0o700) != nil {
+			return // another user's say what root's container gets: nothing is kept then
 		}
 		c.dir = dir
 		prune(specs, id)

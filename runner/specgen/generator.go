@@ -36,7 +36,7 @@ func (e *NeedsSpecError) Unwrap() []error { return []error{ErrNeedsSpec, e.Golde
 // memory.
 type Options struct {
 	Children int    // child processes at most; zero: one for each processor
-	CacheDir string // keeps Specs on disk too, see DefaultCacheDir; empty: not
+	CacheDir string // keeps Specs on disk too, see cachedir.Dir; empty: not
 	// NoChild answers from checked-in Specs alone, as on a machine that allows
 	// no fake root directory.
 	NoChild bool

@@ -315,6 +315,20 @@ func TestOldBuildsLeaveTheDisk(t *testing.T) {
 	}
 }
 
+// A43: Specs that another user could have written are not taken, and none are kept there.
+func TestACacheThatIsOpenToAllIsNone(t *testing.T) {
+	dir := t.TempDir()
+	if c := newDiskCache(dir); c.open() == "" {
+		t.Fatal("the control has no folder")
+	}
+	if err := os.Chmod(filepath.Join(dir, "specs"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if c := newDiskCache(dir); c.open() != "" {
+		t.Errorf("Specs are kept in %s", c.dir)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	g := generator(t, Options{Children: 1})
 	m := profile(t, "no-gpu")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"gpurig/fakehw/cachedir"
 	"gpurig/runner/smoke"
 	"gpurig/runner/target"
 )
@@ -51,8 +52,11 @@ func Find(name, probe, hook string, tools ...Tool) (Programs, *target.CannotErro
 			return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", t.name, err)
 		}
 	}
-	if at := filepath.Join(filepath.Dir(p.Probe), smoke.Program); exists(at) {
-		p.Smoke = at
+	if probe != "" {
+		probe = filepath.Join(filepath.Dir(probe), smoke.Program)
+	}
+	if p.Smoke, err = beside(probe, smoke.Program); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", smoke.Program, err)
 	}
 	return p, nil
 }
@@ -65,11 +69,7 @@ func exists(path string) bool {
 // beside returns a program that was given, or one that lies where ours does.
 func beside(given, name string) (string, error) {
 	if given == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		given = filepath.Join(filepath.Dir(self), name)
+		return cachedir.Beside(name)
 	}
 	if _, err := os.Stat(given); err != nil {
 		return "", err
