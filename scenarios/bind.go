@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"gpurig/core/host"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // Placeholders stand in a scenario with needs for what a host has. They are words
@@ -212,7 +212,7 @@ func Placeholders() []string {
 func unbound(text string) bool { return placeholder.MatchString(text) }
 
 // placeholders checks the words in brackets, wherever they stand.
-func (c *checker) placeholders(root strictyaml.Path) {
+func (c *checker) placeholders(root strictdoc.Path) {
 	for key, part := range map[string]any{"containers": c.s.Containers, "steps": c.s.Steps, "expect": c.s.Expect} {
 		seen := map[string]bool{}
 		rewrite(reflect.ValueOf(part), func(text string) string {
@@ -227,11 +227,11 @@ func (c *checker) placeholders(root strictyaml.Path) {
 	}
 }
 
-func (c *checker) placeholder(p string, w strictyaml.Path) {
+func (c *checker) placeholder(p string, w strictdoc.Path) {
 	word := strings.Trim(p, "<>")
 	switch all := Placeholders(); {
 	case !slices.Contains(all, word):
-		c.At(w, "Known: "+strings.Join(all, ", ")+".", "unknown placeholder %q%s", p, strictyaml.Meant(word, all))
+		c.At(w, "Known: "+strings.Join(all, ", ")+".", "unknown placeholder %q%s", p, strictdoc.Meant(word, all))
 	case c.s.Needs == nil:
 		c.At(w, `Say what the host must have: needs: {gpus: ">=1"}.`, "placeholder %s in a scenario without needs", p)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"gpurig/core/policy"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // Limits of one scenario: a slip of the finger must not make a million
@@ -37,21 +37,21 @@ var (
 )
 
 // form is how a scenario file is written.
-var form = strictyaml.New[Scenario](strictyaml.Options{
+var form = strictdoc.New[Scenario](strictdoc.Options{
 	What: "scenario", Bytes: maxFile, Entries: 4096, Text: 64 << 10, Words: true, Lines: true,
 })
 
 // A checker looks at the values of one decoded scenario. What could not be
 // decoded has been reported already and is not looked at again.
 type checker struct {
-	*strictyaml.Doc
+	*strictdoc.Doc
 	s    *Scenario
 	opts Options
 }
 
-func check(d *strictyaml.Doc, s *Scenario, opts Options) {
+func check(d *strictdoc.Doc, s *Scenario, opts Options) {
 	c := checker{Doc: d, s: s, opts: opts}
-	var root strictyaml.Path
+	var root strictdoc.Path
 	c.host(s.Host, root.Key("host"), true)
 	c.needs(s.Needs, root.Key("needs"))
 	c.placeholders(root)
@@ -83,14 +83,14 @@ func check(d *strictyaml.Doc, s *Scenario, opts Options) {
 	c.trials(root)
 }
 
-func (c *checker) labels(root strictyaml.Path) {
+func (c *checker) labels(root strictdoc.Path) {
 	for i, l := range c.s.Labels {
 		c.wordAt(l, root.Key("labels").Item(i))
 	}
 	c.unique(c.s.Labels, root.Key("labels"))
 }
 
-func (c *checker) matrix(w strictyaml.Path) {
+func (c *checker) matrix(w strictdoc.Path) {
 	m := c.s.Matrix
 	n := 1
 	for _, dim := range m.dimensions() {
@@ -124,7 +124,7 @@ func (c *checker) matrix(w strictyaml.Path) {
 	}
 }
 
-func (c *checker) containers(root strictyaml.Path) {
+func (c *checker) containers(root strictdoc.Path) {
 	at := root.Key("containers")
 	if len(c.s.Containers) == 0 {
 		c.At(at, "Add containers: {c1: {devices: {gpu0: {id: \"nvidia.com/gpu=0\"}}}}.", "no container")
@@ -156,7 +156,7 @@ func (c *checker) containers(root strictyaml.Path) {
 	}
 }
 
-func (c *checker) deviceName(name string, w strictyaml.Path, key bool) {
+func (c *checker) deviceName(name string, w strictdoc.Path, key bool) {
 	if isName(name, "-._", 64) {
 		return
 	}
@@ -167,10 +167,10 @@ func (c *checker) deviceName(name string, w strictyaml.Path, key bool) {
 	report(w, "", "device name %q: want at most 64 letters, digits, \"-\", \".\" and \"_\"", name)
 }
 
-func (c *checker) container(name string, w strictyaml.Path) {
+func (c *checker) container(name string, w strictdoc.Path) {
 	if c.noContainer(name) {
 		known := slices.Sorted(maps.Keys(c.s.Containers))
-		c.At(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictyaml.Meant(name, known))
+		c.At(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictdoc.Meant(name, known))
 	}
 }
 
@@ -179,7 +179,7 @@ func (c *checker) noContainer(name string) bool {
 	return !ok && !c.Failed("containers")
 }
 
-func (c *checker) steps(root strictyaml.Path) {
+func (c *checker) steps(root strictdoc.Path) {
 	at := root.Key("steps")
 	if c.s.Steps != nil && len(c.s.Steps) == 0 {
 		c.At(at, "Leave the key out: then every container is started.", "no step")
@@ -192,7 +192,7 @@ func (c *checker) steps(root strictyaml.Path) {
 	}
 }
 
-func (c *checker) step(st *Step, w strictyaml.Path) {
+func (c *checker) step(st *Step, w strictdoc.Path) {
 	c.exactlyOne(reflect.ValueOf(*st), w, "step")
 	for key, name := range map[string]string{"start": st.Start, "stop": st.Stop, "restart": st.Restart, "ldconfig": st.Ldconfig} {
 		if name != "" {
@@ -222,7 +222,7 @@ func (c *checker) step(st *Step, w strictyaml.Path) {
 }
 
 // fault reports text that names no fault.
-func (c *checker) fault(text string, w strictyaml.Path) {
+func (c *checker) fault(text string, w strictdoc.Path) {
 	if text == "" || c.opts.Fault == nil {
 		return
 	}
@@ -233,7 +233,7 @@ func (c *checker) fault(text string, w strictyaml.Path) {
 
 // exactlyOne reports a step or change that says nothing, or two things at once.
 // "expect" is not a thing that happens.
-func (c *checker) exactlyOne(v reflect.Value, w strictyaml.Path, what string) {
+func (c *checker) exactlyOne(v reflect.Value, w strictdoc.Path, what string) {
 	var set, all []string
 	for _, f := range form.Fields(v.Type()) {
 		if f.Key == "expect" {
@@ -256,7 +256,7 @@ func (c *checker) exactlyOne(v reflect.Value, w strictyaml.Path, what string) {
 	}
 }
 
-func (c *checker) change(ch *Change, w strictyaml.Path) {
+func (c *checker) change(ch *Change, w strictdoc.Path) {
 	c.exactlyOne(reflect.ValueOf(*ch), w, "change")
 	c.driver(ch.Driver, w.Key("driver"))
 	c.driver(ch.DriverUser, w.Key("driver-user"))
@@ -305,7 +305,7 @@ func (c *checker) change(ch *Change, w strictyaml.Path) {
 }
 
 // write checks what is written to sysfs: one attribute, since the order matters.
-func (c *checker) write(m map[string]string, w strictyaml.Path) {
+func (c *checker) write(m map[string]string, w strictdoc.Path) {
 	if len(m) > 1 {
 		c.At(w, "Make it one change for each, in their order.", "%d attributes are written at once", len(m))
 	}
@@ -317,7 +317,7 @@ func (c *checker) write(m map[string]string, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) drivers(list map[string]uint32, w strictyaml.Path) {
+func (c *checker) drivers(list map[string]uint32, w strictdoc.Path) {
 	for name, major := range list {
 		at := w.Key(name)
 		if major == 0 || major > 4095 {
@@ -330,7 +330,7 @@ func (c *checker) drivers(list map[string]uint32, w strictyaml.Path) {
 }
 
 // policy reports what no policy file can allow.
-func (c *checker) policy(p policy.Policy, w strictyaml.Path) {
+func (c *checker) policy(p policy.Policy, w strictdoc.Path) {
 	err := p.Validate()
 	if err == nil {
 		return

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"gpurig/core/pci"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // expectations checks what is expected at the end, and that the whole scenario
 // expects something: one that cannot fail is no check.
-func (c *checker) expectations(root strictyaml.Path) {
+func (c *checker) expectations(root strictdoc.Path) {
 	n := 0
 	for _, name := range slices.Sorted(maps.Keys(c.s.Expect)) {
 		c.expect(name, c.s.Expect[name], root.Key("expect").Key(name))
@@ -26,10 +26,10 @@ func (c *checker) expectations(root strictyaml.Path) {
 	}
 }
 
-func (c *checker) expect(name string, e Expect, w strictyaml.Path) {
+func (c *checker) expect(name string, e Expect, w strictdoc.Path) {
 	if c.noContainer(name) {
 		known := slices.Sorted(maps.Keys(c.s.Containers))
-		c.AtKey(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictyaml.Meant(name, known))
+		c.AtKey(w, "Known: "+strings.Join(known, ", ")+".", "no container %q%s", name, strictdoc.Meant(name, known))
 	}
 	if !c.Failed(w) && !c.FailedBelow(w) && !effective(reflect.ValueOf(e)) {
 		c.At(w, "Say what must be true of it, or leave it out.", "nothing is expected of %q", name)
@@ -81,21 +81,21 @@ func effective(v reflect.Value) bool {
 // empty list there would be odd enough to be seen.
 var exactLists = []string{"only-nodes", "groups", "folders"}
 
-func (c *checker) reasons(words []string, w strictyaml.Path) {
+func (c *checker) reasons(words []string, w strictdoc.Path) {
 	for i, r := range words {
 		at := w
 		if c.Has(w.Item(i)) {
 			at = w.Item(i)
 		}
 		if c.opts.Reasons != nil && !slices.Contains(c.opts.Reasons, r) {
-			c.At(at, "gpurig explain --reasons prints them all.", "unknown reason %q%s", r, strictyaml.Meant(r, c.opts.Reasons))
+			c.At(at, "gpurig explain --reasons prints them all.", "unknown reason %q%s", r, strictdoc.Meant(r, c.opts.Reasons))
 		} else if !wordForm(r) {
 			c.At(at, "", "reason %q: want small letters, digits and \"-\"", r)
 		}
 	}
 }
 
-func (c *checker) inside(e Expect, w strictyaml.Path) {
+func (c *checker) inside(e Expect, w strictdoc.Path) {
 	pathKeys(c, e.Nodes, w.Key("nodes"))
 	for p, n := range e.Nodes {
 		at := w.Key("nodes").Key(p)
@@ -153,7 +153,7 @@ func (c *checker) inside(e Expect, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) planned(p PlanExpect, w strictyaml.Path) {
+func (c *checker) planned(p PlanExpect, w strictdoc.Path) {
 	pathKeys(c, p.Links, w.Key("links"))
 	pathKeys(c, p.Mounts, w.Key("mounts"))
 	for target, src := range p.Mounts {
@@ -180,7 +180,7 @@ func (c *checker) planned(p PlanExpect, w strictyaml.Path) {
 }
 
 // linePatterns checks patterns for lines: "*" stands for anything, slashes too.
-func (c *checker) linePatterns(ps []string, w strictyaml.Path) {
+func (c *checker) linePatterns(ps []string, w strictdoc.Path) {
 	for i, p := range ps {
 		if strings.Trim(p, "* ") == "" {
 			c.At(w.Item(i), "", "pattern %q matches every line", p)
@@ -189,7 +189,7 @@ func (c *checker) linePatterns(ps []string, w strictyaml.Path) {
 	c.unique(ps, w)
 }
 
-func (c *checker) hosted(h HostExpect, w strictyaml.Path) {
+func (c *checker) hosted(h HostExpect, w strictdoc.Path) {
 	for a := range h.Functions {
 		at := w.Key("functions").Key(a)
 		if b, err := pci.ParseBDF(a); !unbound(a) && (err != nil || b.String() != a) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // A Content is what the root of a container has on top of its image, or lacks of it.
@@ -58,13 +58,13 @@ func (e *ContentError) Unwrap() error { return e.Err }
 var mountedOver = []string{"/dev", "/proc", "/sys"}
 
 // content checks what stands in one Content, and then that the images have room for it.
-func (c *checker) content(name string, ctr Container, w strictyaml.Path) {
+func (c *checker) content(name string, ctr Container, w strictdoc.Path) {
 	ct := ctr.Content
 	if ctr.VM && !ct.Empty() {
 		c.At(w, "", "a virtual machine has no image")
 	}
 	made := map[string]string{}
-	one := func(key, p string, at strictyaml.Path, report func(strictyaml.Path, string, string, ...any)) {
+	one := func(key, p string, at strictdoc.Path, report func(strictdoc.Path, string, string, ...any)) {
 		problem := pathProblem(p)
 		if problem == "" {
 			problem = contentProblem(p)
@@ -125,7 +125,7 @@ func (c *checker) content(name string, ctr Container, w strictyaml.Path) {
 }
 
 // contentPlace is where the part stands that an image cannot have.
-func (c *checker) contentPlace(w strictyaml.Path, ct Content, err *ContentError) strictyaml.Path {
+func (c *checker) contentPlace(w strictdoc.Path, ct Content, err *ContentError) strictdoc.Path {
 	at := w.Key(err.Key)
 	for key, ps := range map[string][]string{"remove": ct.Remove, "dirs": ct.Dirs, "sockets": ct.Sockets, "fifos": ct.FIFOs} {
 		if key == err.Key {
@@ -154,7 +154,7 @@ func contentProblem(p string) string {
 	return ""
 }
 
-func (c *checker) library(l Library, w strictyaml.Path) {
+func (c *checker) library(l Library, w strictdoc.Path) {
 	if l.SONAME != "" && (!isName(l.SONAME, "._+-", 255) || path.Base(l.SONAME) != l.SONAME) {
 		c.At(w.Key("soname"), "", "SONAME %q: want a file name of letters, digits, \".\", \"_\", \"+\" and \"-\"", l.SONAME)
 	}
@@ -175,7 +175,7 @@ func ParseOwner(s string) (uid, gid uint32, ok bool) {
 }
 
 // ldconfig reports a container that has none.
-func (c *checker) ldconfig(name string, w strictyaml.Path) {
+func (c *checker) ldconfig(name string, w strictdoc.Path) {
 	ctr, ok := c.s.Containers[name]
 	switch {
 	case !ok:

@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // Options are the words that a scenario may use. A nil list is not checked.
@@ -39,10 +39,10 @@ type Options struct {
 
 // Load reads the scenarios at paths: files, or folders with all that is in
 // them. Scenarios come in order of name; a file given twice comes once. An
-// error is a strictyaml.Problems with everything that is wrong in all files.
+// error is a strictdoc.Problems with everything that is wrong in all files.
 func Load(opts Options, paths ...string) ([]Scenario, error) {
 	var all []Scenario
-	var problems strictyaml.Problems
+	var problems strictdoc.Problems
 	seen := map[string]bool{}
 	for _, p := range paths {
 		files, err := filesBelow(p)
@@ -72,7 +72,7 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 // wrong in them does not matter.
 func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 	var all []Scenario
-	var problems strictyaml.Problems
+	var problems strictdoc.Problems
 	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || path.Ext(p) != ext || !isNamed(strings.TrimSuffix(p, ext), names) {
 			return err
@@ -87,7 +87,7 @@ func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 		return nil
 	})
 	if err != nil {
-		problems = append(problems, &strictyaml.Problem{File: "scenarios", Msg: reasonOf(err)})
+		problems = append(problems, &strictdoc.Problem{File: "scenarios", Msg: reasonOf(err)})
 	}
 	return sorted(all, problems)
 }
@@ -116,11 +116,11 @@ func Has(fsys fs.FS, name string) bool {
 
 const ext = ".yaml"
 
-func sorted(all []Scenario, problems strictyaml.Problems) ([]Scenario, error) {
+func sorted(all []Scenario, problems strictdoc.Problems) ([]Scenario, error) {
 	slices.SortStableFunc(all, func(a, b Scenario) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(all); i++ {
 		if all[i].Name == all[i-1].Name {
-			problems = append(problems, &strictyaml.Problem{File: all[i].File, Msg: fmt.Sprintf("a scenario %q is in %s too", all[i].Name, all[i-1].File),
+			problems = append(problems, &strictdoc.Problem{File: all[i].File, Msg: fmt.Sprintf("a scenario %q is in %s too", all[i].Name, all[i-1].File),
 				Hint: "Reports and shards go by name: rename one of the files."})
 		}
 	}
@@ -130,19 +130,19 @@ func sorted(all []Scenario, problems strictyaml.Problems) ([]Scenario, error) {
 	return all, nil
 }
 
-func problemsOf(file string, err error) strictyaml.Problems {
-	if ps, ok := errors.AsType[strictyaml.Problems](err); ok {
+func problemsOf(file string, err error) strictdoc.Problems {
+	if ps, ok := errors.AsType[strictdoc.Problems](err); ok {
 		return ps
 	}
 	if err != nil {
-		return strictyaml.Problems{problem(file, err)}
+		return strictdoc.Problems{problem(file, err)}
 	}
 	return nil
 }
 
-func problem(file string, err error) *strictyaml.Problem {
-	p := &strictyaml.Problem{File: file, Msg: reasonOf(err), Err: err}
-	if other, ok := errors.AsType[*strictyaml.Problem](err); ok {
+func problem(file string, err error) *strictdoc.Problem {
+	p := &strictdoc.Problem{File: file, Msg: reasonOf(err), Err: err}
+	if other, ok := errors.AsType[*strictdoc.Problem](err); ok {
 		p = other
 	}
 	return p
@@ -183,7 +183,7 @@ func filesBelow(p string) ([]source, error) {
 		case filepath.Ext(file) == ext:
 			out = append(out, source{file, nameOf(p, file)})
 		case strings.EqualFold(filepath.Ext(file), ".yml") || strings.EqualFold(filepath.Ext(file), ext):
-			return &strictyaml.Problem{File: file, Msg: "a scenario in a folder has a name that ends in " + ext, Hint: "Rename the file."}
+			return &strictdoc.Problem{File: file, Msg: "a scenario in a folder has a name that ends in " + ext, Hint: "Rename the file."}
 		}
 		return nil
 	})
@@ -228,7 +228,7 @@ func readFile(p string) ([]byte, error) {
 }
 
 // Parse reads one scenario. Name is its name in reports, file what problems are
-// reported against. An error is a strictyaml.Problems with everything that is wrong.
+// reported against. An error is a strictdoc.Problems with everything that is wrong.
 func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 	s := Scenario{Name: name, File: file}
 	d, ok := form.Read(file, data, &s)
@@ -244,7 +244,7 @@ func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 
 // title returns the first comment: the lines from the first on that begin with
 // "#", up to the first that does not or that is empty.
-func title(d *strictyaml.Doc, data []byte) string {
+func title(d *strictdoc.Doc, data []byte) string {
 	var words []string
 	for line := range strings.Lines(string(data)) {
 		rest, ok := strings.CutPrefix(line, "#")

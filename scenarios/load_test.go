@@ -10,7 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fixtures/golden"
 	"gpurig/scenarios"
 )
@@ -92,13 +92,13 @@ func TestParse(t *testing.T) {
 		{"no title", strings.TrimPrefix(good, "# One GPU reaches the container.\n") + "expect: {c1: {running: true}}", "f:1:1: the first comment is missing"},
 		{"a title that is no sentence", "# todo\n" + good, `f:1:1: the first comment is not a sentence: "todo One GPU`},
 		{"nothing in it", "# A title that stands alone.\n", "f:1:1: holds no scenario"},
-		{"a control character", good + "\x00", "f:5:1: has the character U+0000"},
-		{"not UTF-8", good + "\xff", "f:5:1: not UTF-8 text"},
-		{"too large, B47", good + "# " + strings.Repeat("x", 300<<10), "f: 307312 bytes; a scenario has at most 262144"},
+		{"a control character", good + "\x00", "f:5:1: control character U+0000"},
+		{"not UTF-8", good + "\xff", "f:5:1: the byte 0xff is not UTF-8"},
+		{"too large, B47", good + "# " + strings.Repeat("x", 300<<10), "f: has 307312 bytes; a scenario has at most 262144"},
 		{"a million entries, B47", good + "expect: {c1: {absent: [" + strings.Repeat("/a, ", 5000) + "]}}", "has 5000 entries; at most 4096"},
 		{"a million containers, B47", "# Far too many containers.\nhost: dgx-a100\nexpect: {c1: {running: true}}\ncontainers: {" + many(70) + "}", "70 containers; at most 64"},
 		{"a negative index, B47", good + "changes: [{remove-gpu: -1}]", "GPU -1: want an NVML index, 0 to 63"},
-		{"a huge number, B47", good + "changes: [{remove-gpu: 1000000000000000000000}]", `is "1000000000000000000000"; want a whole number`},
+		{"a huge number, B47", good + "changes: [{remove-gpu: 1000000000000000000000}]", `is 1000000000000000000000; want a whole number`},
 		{"a reason nobody has", good + "expect: {c1: {refused: not-fuond}}", `unknown reason "not-fuond"; did you mean "not-found"?`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func TestAProblemShowsItsPlace(t *testing.T) {
 		t.Fatal("a tab as indentation was accepted")
 	}
 	_, err = scenarios.Parse("x", "f.yaml", []byte(good+"expect: {c1: {runing: true}}\n"), words)
-	ps, ok := errors.AsType[strictyaml.Problems](err)
+	ps, ok := errors.AsType[strictdoc.Problems](err)
 	if !ok {
 		t.Fatalf("Parse = %v; want Problems", err)
 	}
@@ -315,7 +315,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if ps, ok := errors.AsType[strictyaml.Problems](err); !ok || len(ps) == 0 || strings.Contains(ps[0].Error(), "\n") {
+		if ps, ok := errors.AsType[strictdoc.Problems](err); !ok || len(ps) == 0 || strings.Contains(ps[0].Error(), "\n") {
 			t.Fatalf("Parse = %T %v; want Problems of one line each", err, err)
 		}
 		if s.Host != "" || s.Containers != nil {

@@ -8,7 +8,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // Needs say what a host must have for a scenario that does not care which host it
@@ -110,7 +110,7 @@ func vendorOf(g host.GPU) string {
 	return ""
 }
 
-func (c *checker) needs(n *Needs, w strictyaml.Path) {
+func (c *checker) needs(n *Needs, w strictdoc.Path) {
 	if n == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package scenarios_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"reflect"
@@ -10,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
 
 	"gpurig/scenarios"
 )
@@ -36,15 +37,32 @@ func schema(t *testing.T) *jsonschema.Schema {
 
 func validate(t *testing.T, s *jsonschema.Schema, data []byte) error {
 	t.Helper()
-	js, err := yaml.YAMLToJSON(data)
-	if err != nil {
+	var doc any
+	if err := yaml.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(js))
-	if err != nil {
-		t.Fatal(err)
+	return s.Validate(textKeys(doc))
+}
+
+// textKeys makes text of keys that are numbers, as an editor does.
+func textKeys(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = textKeys(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = textKeys(v[k])
+		}
+	case map[any]any:
+		out := map[string]any{}
+		for k, e := range v {
+			out[fmt.Sprint(k)] = textKeys(e)
+		}
+		return out
 	}
-	return s.Validate(doc)
+	return v
 }
 
 // Every key of the Go types is in the schema with a description, and the schema

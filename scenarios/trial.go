@@ -3,7 +3,7 @@ package scenarios
 import (
 	"slices"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // A Trial is a host that is broken and healed as its scenario says.
@@ -14,13 +14,13 @@ type Trial interface {
 
 // trials reports drivers and faults that hosts of the scenario cannot have, each once.
 // Of a file that has other mistakes it says nothing.
-func (c *checker) trials(root strictyaml.Path) {
+func (c *checker) trials(root strictdoc.Path) {
 	if c.opts.Try == nil || c.Err() != nil {
 		return
 	}
-	var told []strictyaml.Path
+	var told []strictdoc.Path
 	for _, v := range Expand(Scenario{Host: c.s.Host, Driver: c.s.Driver, Matrix: Matrix{Host: c.s.Matrix.Host, Driver: c.s.Matrix.Driver}}) {
-		c.trial(v.Host, v.Driver, root, func(at strictyaml.Path, err error) {
+		c.trial(v.Host, v.Driver, root, func(at strictdoc.Path, err error) {
 			if !slices.Contains(told, at) {
 				told = append(told, at)
 				c.At(at, "gpurig host show "+v.Host+" tells what the host has.", "%s: %v", v.Host, err)
@@ -31,7 +31,7 @@ func (c *checker) trials(root strictyaml.Path) {
 
 // trial goes through a scenario on one host as long as it is known what the host has:
 // until it is changed, or a virtual machine takes a part of it.
-func (c *checker) trial(host, driver string, root strictyaml.Path, tell func(strictyaml.Path, error)) {
+func (c *checker) trial(host, driver string, root strictdoc.Path, tell func(strictdoc.Path, error)) {
 	breaks := func(st Step) bool { return st.Fault != "" || st.Heal != "" }
 	if driver == "" && len(c.s.Faults) == 0 && !slices.ContainsFunc(c.s.Steps, breaks) {
 		return

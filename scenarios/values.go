@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"gpurig/core/device"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // maxGPU bounds an NVML index: no host has more than 64 GPUs here.
@@ -61,20 +61,20 @@ func isName(s, punctuation string, most int) bool {
 }
 
 // oneOf checks words of one kind against a closed list; a nil list allows all.
-func (c *checker) oneOf(what string, words, known []string, w strictyaml.Path) {
+func (c *checker) oneOf(what string, words, known []string, w strictdoc.Path) {
 	for i, word := range words {
 		at := w
 		if c.Has(w.Item(i)) {
 			at = w.Item(i)
 		}
 		if known != nil && !slices.Contains(known, word) {
-			c.At(at, "Known: "+strings.Join(known, ", ")+".", "unknown %s %q%s", what, word, strictyaml.Meant(word, known))
+			c.At(at, "Known: "+strings.Join(known, ", ")+".", "unknown %s %q%s", what, word, strictdoc.Meant(word, known))
 		}
 	}
 	c.unique(words, w)
 }
 
-func (c *checker) unique(words []string, w strictyaml.Path) {
+func (c *checker) unique(words []string, w strictdoc.Path) {
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
 			c.At(w.Item(i), "", "%q stands twice in %s", word, w)
@@ -82,14 +82,14 @@ func (c *checker) unique(words []string, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) wordAt(s string, w strictyaml.Path) {
+func (c *checker) wordAt(s string, w strictdoc.Path) {
 	if !wordForm(s) {
 		c.At(w, "", "%q: want small letters, digits and \"-\", at most 64", s)
 	}
 }
 
 // host checks a profile name, or a path to a file: one with a "/" or ".yaml".
-func (c *checker) host(h string, w strictyaml.Path, need bool) {
+func (c *checker) host(h string, w strictdoc.Path, need bool) {
 	switch {
 	case h == "" && need && c.s.Matrix.Host == nil:
 		c.At(w, "Add host: NAME; gpurig host list prints the names.", "no host")
@@ -104,13 +104,13 @@ func (c *checker) host(h string, w strictyaml.Path, need bool) {
 			c.hostFile(h, w)
 		}
 	case c.opts.Hosts != nil && !slices.Contains(c.opts.Hosts, h):
-		c.At(w, "gpurig host list prints the names.", "unknown host %q%s", h, strictyaml.Meant(h, c.opts.Hosts))
+		c.At(w, "gpurig host list prints the names.", "unknown host %q%s", h, strictdoc.Meant(h, c.opts.Hosts))
 	}
 }
 
 // hostFile tells what is wrong with a host's file, in the first line that says so:
 // gpurig host show tells all of it.
-func (c *checker) hostFile(h string, w strictyaml.Path) {
+func (c *checker) hostFile(h string, w strictdoc.Path) {
 	err := c.opts.HostFile(h, c.s.File)
 	if errors.Is(err, fs.ErrNotExist) {
 		c.At(w, "Host files are beside the scenario: ./NAME.yaml, ./NAME.txtar.", "there is no file %s", filepath.Join(filepath.Dir(c.s.File), h))
@@ -120,7 +120,7 @@ func (c *checker) hostFile(h string, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) driver(v string, w strictyaml.Path) {
+func (c *checker) driver(v string, w strictdoc.Path) {
 	if v != "" && !driverForm(v) {
 		c.At(w, "", "driver %q: want a version or a branch, such as 550.163.01 or 550", v)
 	} else if v != "" && c.opts.Driver != nil {
@@ -130,13 +130,13 @@ func (c *checker) driver(v string, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) index(i int, w strictyaml.Path) {
+func (c *checker) index(i int, w strictdoc.Path) {
 	if i < 0 || i > maxGPU {
 		c.At(w, "", "GPU %d: want an NVML index, 0 to %d", i, maxGPU)
 	}
 }
 
-func (c *checker) number(n string, w strictyaml.Path) {
+func (c *checker) number(n string, w strictdoc.Path) {
 	if n == "" || unbound(n) {
 		return
 	}
@@ -145,14 +145,14 @@ func (c *checker) number(n string, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) mode(m string, w strictyaml.Path) {
+func (c *checker) mode(m string, w strictdoc.Path) {
 	if m != "" && !modeForm(m) {
 		c.At(w, "", "mode %q: want three octal digits, such as 0660", m)
 	}
 }
 
 // path checks an absolute, clean path.
-func (c *checker) path(p string, w strictyaml.Path) {
+func (c *checker) path(p string, w strictdoc.Path) {
 	if problem := pathProblem(p); problem != "" {
 		c.At(w, "", "path %q %s", p, problem)
 	}
@@ -174,7 +174,7 @@ func pathProblem(p string) string {
 	return ""
 }
 
-func (c *checker) paths(ps []string, w strictyaml.Path) {
+func (c *checker) paths(ps []string, w strictdoc.Path) {
 	for i, p := range ps {
 		c.path(p, w.Item(i))
 	}
@@ -182,7 +182,7 @@ func (c *checker) paths(ps []string, w strictyaml.Path) {
 }
 
 // pathKeys checks the keys of a map by path.
-func pathKeys[T any](c *checker, m map[string]T, w strictyaml.Path) {
+func pathKeys[T any](c *checker, m map[string]T, w strictdoc.Path) {
 	for p := range m {
 		if problem := pathProblem(p); problem != "" {
 			c.AtKey(w.Key(p), "", "path %q %s", p, problem)
@@ -190,10 +190,10 @@ func pathKeys[T any](c *checker, m map[string]T, w strictyaml.Path) {
 	}
 }
 
-func (c *checker) files(m map[string]string, w strictyaml.Path) { pathKeys(c, m, w) }
+func (c *checker) files(m map[string]string, w strictdoc.Path) { pathKeys(c, m, w) }
 
 // pattern checks a pattern as path.Match reads it.
-func (c *checker) patterns(ps []string, w strictyaml.Path, absolute bool) {
+func (c *checker) patterns(ps []string, w strictdoc.Path, absolute bool) {
 	for i, p := range ps {
 		if _, err := path.Match(p, ""); err != nil {
 			c.At(w.Item(i), `* and ? stand for letters other than "/", [a-z] for one of a set.`, "pattern %q is not well formed", p)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/refuse"
+	"gpurig/core/strictdoc"
 )
 
 // A decoder turns a tree into a Spec and collects what is wrong, all at once.
@@ -36,7 +37,7 @@ func (f *findings) add(p fieldProblem, msg string, args ...any) {
 // known.
 type fieldProblem struct {
 	field  string // "devices[1].containerEdits.deviceNodes[0].major"; empty: the whole Spec
-	at     mark
+	at     strictdoc.Place
 	reason refuse.Reason
 	msg    string
 	hint   string
@@ -46,19 +47,19 @@ type fieldProblem struct {
 type field struct {
 	name     string
 	required bool
-	read     func(n *node, path string)
+	read     func(n *strictdoc.Node, path string)
 }
 
-func (d *decoder) problem(r refuse.Reason, n *node, path, hint, format string, args ...any) {
-	d.found.add(fieldProblem{field: path, at: n.at, reason: r, hint: hint}, format, args...)
+func (d *decoder) problem(r refuse.Reason, n *strictdoc.Node, path, hint, format string, args ...any) {
+	d.found.add(fieldProblem{field: path, at: n.At, reason: r, hint: hint}, format, args...)
 }
 
 // want reports whether n is of the kind k.
-func (d *decoder) want(n *node, path string, k kind) bool {
+func (d *decoder) want(n *strictdoc.Node, path string, k strictdoc.Kind) bool {
 	switch {
-	case n.kind == k:
+	case n.Kind == k:
 		return true
-	case n.kind == nullNode:
+	case n.Kind == strictdoc.Null:
 		d.problem(SpecNull, n, path, "Leave the field out, or give it a value.", "is null")
 	default:
 		d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), article(k))
@@ -66,54 +67,54 @@ func (d *decoder) want(n *node, path string, k kind) bool {
 	return false
 }
 
-func describe(n *node) string {
-	if n.kind == textNode || n.kind == plainNode {
-		return quote(n.text)
+func describe(n *strictdoc.Node) string {
+	if n.Kind == strictdoc.Text || n.Kind == strictdoc.Plain {
+		return quote(n.Text)
 	}
-	return article(n.kind)
+	return article(n.Kind)
 }
 
-func article(k kind) string {
-	if k == objectNode {
+func article(k strictdoc.Kind) string {
+	if k == strictdoc.Object {
 		return "an object"
 	}
 	return "a " + string(k)
 }
 
 // object reads the members of n that fields name and refuses all others.
-func (d *decoder) object(n *node, path string, fields ...field) {
-	if !d.want(n, path, objectNode) {
+func (d *decoder) object(n *strictdoc.Node, path string, fields ...field) {
+	if !d.want(n, path, strictdoc.Object) {
 		return
 	}
 	d.duplicates(n, path)
-	for _, m := range n.members {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
+	for _, m := range n.Members {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.Key })
 		if i < 0 {
-			at := node{at: m.at}
-			d.problem(SpecUnknownField, &at, join(path, m.key), nearField(m.key, fields), "CDI has no field %s here", quote(m.key))
+			at := strictdoc.Node{At: m.At}
+			d.problem(SpecUnknownField, &at, join(path, m.Key), nearField(m.Key, fields), "CDI has no field %s here", quote(m.Key))
 			continue
 		}
-		fields[i].read(m.value, join(path, m.key))
+		fields[i].read(m.Value, join(path, m.Key))
 	}
 	for _, f := range fields {
-		if f.required && !slices.ContainsFunc(n.members, func(m member) bool { return m.key == f.name }) {
+		if f.required && !slices.ContainsFunc(n.Members, func(m strictdoc.Member) bool { return m.Key == f.name }) {
 			d.problem(SpecMissingField, n, join(path, f.name), "", "is missing")
 		}
 	}
 }
 
-func (d *decoder) duplicates(n *node, path string) {
-	first := map[string]member{}
-	for _, m := range n.members {
-		folded := strings.ToLower(m.key)
+func (d *decoder) duplicates(n *strictdoc.Node, path string) {
+	first := map[string]strictdoc.Member{}
+	for _, m := range n.Members {
+		folded := strings.ToLower(m.Key)
 		before, twice := first[folded]
 		if !twice {
 			first[folded] = m
 			continue
 		}
-		at := node{at: m.at}
-		d.problem(SpecDuplicateKey, &at, join(path, m.key), "Keep one of the two.",
-			"is written twice, first as %s on line %d", quote(before.key), before.at.line)
+		at := strictdoc.Node{At: m.At}
+		d.problem(SpecDuplicateKey, &at, join(path, m.Key), "Keep one of the two.",
+			"is written twice, first as %s on line %d", quote(before.Key), before.At.Line)
 	}
 }
 
@@ -142,33 +143,33 @@ func join(path, name string) string {
 func at(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
 // text reads a text field.
-func (d *decoder) text(to *string) func(*node, string) {
-	return func(n *node, path string) {
-		if n.kind != plainNode && !d.want(n, path, textNode) {
+func (d *decoder) text(to *string) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
+		if n.Kind != strictdoc.Plain && !d.want(n, path, strictdoc.Text) {
 			return
 		}
-		if why := hiddenIn(n.text); why != "" {
+		if why := strictdoc.Hidden(n.Text); why != "" {
 			d.problem(SpecEncoding, n, path, "", "has %s", why)
 			return
 		}
-		*to = n.text
+		*to = n.Text
 	}
 }
 
 // list reads each item of a list.
-func (d *decoder) list(read func(n *node, path string)) func(*node, string) {
-	return func(n *node, path string) {
-		if !d.want(n, path, listNode) {
+func (d *decoder) list(read func(n *strictdoc.Node, path string)) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
+		if !d.want(n, path, strictdoc.List) {
 			return
 		}
-		for i, item := range n.items {
+		for i, item := range n.Items {
 			read(item, at(path, i))
 		}
 	}
 }
 
-func (d *decoder) texts(to *[]string) func(*node, string) {
-	return d.list(func(n *node, path string) {
+func (d *decoder) texts(to *[]string) func(*strictdoc.Node, string) {
+	return d.list(func(n *strictdoc.Node, path string) {
 		var s string
 		d.text(&s)(n, path)
 		*to = append(*to, s)
@@ -176,54 +177,54 @@ func (d *decoder) texts(to *[]string) func(*node, string) {
 }
 
 // annotations reads an object of texts, which may have line breaks and tabs.
-func (d *decoder) annotations(to *map[string]string) func(*node, string) {
-	return func(n *node, path string) {
-		if !d.want(n, path, objectNode) {
+func (d *decoder) annotations(to *map[string]string) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
+		if !d.want(n, path, strictdoc.Object) {
 			return
 		}
 		d.duplicates(n, path)
-		*to = make(map[string]string, len(n.members))
-		for _, m := range n.members {
-			where := join(path, m.key)
-			if m.value.kind != plainNode && !d.want(m.value, where, textNode) {
+		*to = make(map[string]string, len(n.Members))
+		for _, m := range n.Members {
+			where := join(path, m.Key)
+			if m.Value.Kind != strictdoc.Plain && !d.want(m.Value, where, strictdoc.Text) {
 				continue
 			}
-			if why := hiddenIn(strings.NewReplacer("\n", "", "\t", "").Replace(m.value.text)); why != "" {
-				d.problem(SpecEncoding, m.value, where, "", "has %s", why)
+			if why := strictdoc.Hidden(strings.NewReplacer("\n", "", "\t", "").Replace(m.Value.Text)); why != "" {
+				d.problem(SpecEncoding, m.Value, where, "", "has %s", why)
 			}
-			(*to)[m.key] = m.value.text
+			(*to)[m.Key] = m.Value.Text
 		}
 	}
 }
 
 // number reads a decimal number. A number that no int64 holds is a problem of
 // range, as is one outside least and most.
-func (d *decoder) number(n *node, path string, least, most int64) (int64, bool) {
-	if n.kind == textNode || !d.single(n, path, "a number") {
-		if n.kind == textNode {
-			d.problem(SpecType, n, path, "Write the number without quotes.", "is the text %s, want a number", quote(n.text))
+func (d *decoder) number(n *strictdoc.Node, path string, least, most int64) (int64, bool) {
+	if n.Kind == strictdoc.Text || !d.single(n, path, "a number") {
+		if n.Kind == strictdoc.Text {
+			d.problem(SpecType, n, path, "Write the number without quotes.", "is the text %s, want a number", quote(n.Text))
 		}
 		return 0, false
 	}
-	if !isDecimal(n.text) {
-		d.problem(SpecType, n, path, "Write decimal digits.", "is %s, want a decimal number", quote(n.text))
+	if !isDecimal(n.Text) {
+		d.problem(SpecType, n, path, "Write decimal digits.", "is %s, want a decimal number", quote(n.Text))
 		return 0, false
 	}
-	v, err := strconv.ParseInt(n.text, 10, 64)
+	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil || v < least || v > most {
-		d.problem(SpecNumber, n, path, "", "is %s, want %d to %d", quote(n.text), least, most)
+		d.problem(SpecNumber, n, path, "", "is %s, want %d to %d", quote(n.Text), least, most)
 		return 0, false
 	}
 	return v, true
 }
 
 // single reports whether n is one value and not null.
-func (d *decoder) single(n *node, path, what string) bool {
-	switch n.kind {
-	case plainNode, textNode:
+func (d *decoder) single(n *strictdoc.Node, path, what string) bool {
+	switch n.Kind {
+	case strictdoc.Plain, strictdoc.Text:
 		return true
-	case nullNode:
-		return d.want(n, path, plainNode)
+	case strictdoc.Null:
+		return d.want(n, path, strictdoc.Plain)
 	}
 	d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), what)
 	return false
@@ -241,12 +242,12 @@ func isDecimal(s string) bool {
 
 const maxUint32 = 1<<32 - 1
 
-func (d *decoder) int64(to *int64, most int64) func(*node, string) {
-	return func(n *node, path string) { *to, _ = d.number(n, path, 0, most) }
+func (d *decoder) int64(to *int64, most int64) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) { *to, _ = d.number(n, path, 0, most) }
 }
 
-func (d *decoder) uint32(to **uint32) func(*node, string) {
-	return func(n *node, path string) {
+func (d *decoder) uint32(to **uint32) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
 		if v, ok := d.number(n, path, 0, maxUint32); ok {
 			u := uint32(v)
 			*to = &u
@@ -257,10 +258,10 @@ func (d *decoder) uint32(to **uint32) func(*node, string) {
 // mode reads a file mode. Three spellings mean the same: 438, as JSON and
 // NVIDIA's toolkit write it; 0666, octal in YAML 1.1; 0o666, octal in YAML 1.2.
 // A plain 666 is decimal, as everywhere else, and so above 0777 and refused.
-func (d *decoder) mode(to **fs.FileMode) func(*node, string) {
-	return func(n *node, path string) {
-		if n.kind == plainNode {
-			if v, ok := octal(n.text); ok {
+func (d *decoder) mode(to **fs.FileMode) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
+		if n.Kind == strictdoc.Plain {
+			if v, ok := octal(n.Text); ok {
 				d.setMode(to, n, path, v)
 				return
 			}
@@ -271,9 +272,9 @@ func (d *decoder) mode(to **fs.FileMode) func(*node, string) {
 	}
 }
 
-func (d *decoder) setMode(to **fs.FileMode, n *node, path string, v uint64) {
+func (d *decoder) setMode(to **fs.FileMode, n *strictdoc.Node, path string, v uint64) {
 	if v > 0o777 {
-		d.problem(SpecMode, n, path, modeHint(n.text), "is %s, mode %#o: above 0777", quote(n.text), v)
+		d.problem(SpecMode, n, path, modeHint(n.Text), "is %s, mode %#o: above 0777", quote(n.Text), v)
 		return
 	}
 	m := fs.FileMode(v)
@@ -301,14 +302,14 @@ func octal(s string) (uint64, bool) {
 	return v, err == nil
 }
 
-func (d *decoder) boolean(to *bool) func(*node, string) {
-	return func(n *node, path string) {
-		if n.kind == plainNode && (n.text == "true" || n.text == "false") {
-			*to = n.text == "true"
+func (d *decoder) boolean(to *bool) func(*strictdoc.Node, string) {
+	return func(n *strictdoc.Node, path string) {
+		if n.Kind == strictdoc.Plain && (n.Text == "true" || n.Text == "false") {
+			*to = n.Text == "true"
 			return
 		}
-		if n.kind == nullNode {
-			d.want(n, path, plainNode)
+		if n.Kind == strictdoc.Null {
+			d.want(n, path, strictdoc.Plain)
 			return
 		}
 		d.problem(SpecType, n, path, "", "is %s, want true or false", describe(n))
@@ -316,16 +317,16 @@ func (d *decoder) boolean(to *bool) func(*node, string) {
 }
 
 // gids reads a list of group ids.
-func (d *decoder) gids(to *[]uint32) func(*node, string) {
-	return d.list(func(n *node, path string) {
+func (d *decoder) gids(to *[]uint32) func(*strictdoc.Node, string) {
+	return d.list(func(n *strictdoc.Node, path string) {
 		v, _ := d.number(n, path, 0, maxUint32)
 		*to = append(*to, uint32(v))
 	})
 }
 
 // pointers reads a list of objects that the Spec holds by pointer.
-func pointers[T any](d *decoder, to *[]*T, read func(d *decoder, v *T, n *node, path string)) func(*node, string) {
-	return d.list(func(n *node, path string) {
+func pointers[T any](d *decoder, to *[]*T, read func(d *decoder, v *T, n *strictdoc.Node, path string)) func(*strictdoc.Node, string) {
+	return d.list(func(n *strictdoc.Node, path string) {
 		v := new(T)
 		read(d, v, n, path)
 		*to = append(*to, v)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/device"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/fault"
 )
 
@@ -31,10 +31,10 @@ type node struct {
 }
 
 // form is how a profile file is written.
-var form = strictyaml.New[file](strictyaml.Options{What: "profile", Bytes: maxFile, Entries: 1024, Text: 4096})
+var form = strictdoc.New[file](strictdoc.Options{What: "profile", Bytes: maxFile, Entries: 1024, Text: 4096})
 
 // A reader has the file that a profile comes from.
-type reader struct{ *strictyaml.Doc }
+type reader struct{ *strictdoc.Doc }
 
 // failAt notes a mistake at a path, "gpus[0].product", and says the path.
 func (r reader) failAt(path string, err error) {
@@ -42,7 +42,7 @@ func (r reader) failAt(path string, err error) {
 		r.At("", "", "%w", err)
 		return
 	}
-	r.At(strictyaml.Path(path), "", "%s: %w", path, err)
+	r.At(strictdoc.Path(path), "", "%s: %w", path, err)
 }
 
 // fill takes what a file says into its profile, and checks each value by itself.
@@ -87,18 +87,18 @@ func (f *file) fill(r reader) {
 func (n node) fill(r reader, at string) device.Node {
 	out := device.Node{Path: n.Path, Type: device.Char, Num: n.Number, Mode: 0o660, UID: n.UID, GID: n.GID}
 	for _, key := range []string{"path", "number"} {
-		if !r.Has(strictyaml.Path(at).Key(key)) {
+		if !r.Has(strictdoc.Path(at).Key(key)) {
 			r.failAt(at, fmt.Errorf("a node needs a %s", key))
 		}
 	}
 	r.path(at+".path", n.Path, "/dev/")
-	if r.Has(strictyaml.Path(at+".number")) && !n.Number.Known() {
+	if r.Has(strictdoc.Path(at+".number")) && !n.Number.Known() {
 		r.failAt(at+".number", fmt.Errorf("device number %q: the major is at least 1", n.Number))
 	}
 	if n.Type != "" {
 		out.Type = device.Type(n.Type)
 	}
-	if r.Has(strictyaml.Path(at + ".mode")) {
+	if r.Has(strictdoc.Path(at + ".mode")) {
 		v, err := strconv.ParseUint(n.Mode, 8, 32)
 		if err != nil || v > 0o777 || len(n.Mode) != 4 {
 			r.failAt(at+".mode", fmt.Errorf("%q; want four octal digits in quotes, \"0660\"", n.Mode))
@@ -110,7 +110,7 @@ func (n node) fill(r reader, at string) device.Node {
 
 // path checks that a path that was given is clean and lies below prefix.
 func (r reader) path(at, s, prefix string) {
-	if r.Has(strictyaml.Path(at)) && (!path.IsAbs(s) || path.Clean(s) != s || !strings.HasPrefix(s, prefix) || s == prefix) {
+	if r.Has(strictdoc.Path(at)) && (!path.IsAbs(s) || path.Clean(s) != s || !strings.HasPrefix(s, prefix) || s == prefix) {
 		r.failAt(at, fmt.Errorf("%q; want a clean path below %s", s, prefix))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/profiles"
 )
 
@@ -32,7 +32,7 @@ func TestB47EveryMistakeIsALineWithItsPlace(t *testing.T) {
 				}
 			}
 			_, err = profiles.Load(file)
-			if _, ok := errors.AsType[strictyaml.Problems](err); !ok {
+			if _, ok := errors.AsType[strictdoc.Problems](err); !ok {
 				t.Fatalf("Load(%s) = %v; want Problems", file, err)
 			}
 			got := strings.Split(err.Error(), "\n")
@@ -88,7 +88,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := profiles.Parse("f.yaml", []byte(text))
 		if err != nil {
-			if _, ok := errors.AsType[strictyaml.Problems](err); !ok || p.Name != "" {
+			if _, ok := errors.AsType[strictdoc.Problems](err); !ok || p.Name != "" {
 				t.Fatalf("Parse = %v, %v; want nothing and Problems", p, err)
 			}
 			return

@@ -20,7 +20,7 @@ import (
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw"
 	"gpurig/fakehw/fault"
 )
@@ -150,7 +150,7 @@ func (unknown) Error() string { return "none of that name is shipped" }
 func (unknown) Unwrap() error { return os.ErrNotExist }
 
 // Load reads a shipped profile by name, or a file if name has a slash or ends
-// in ".yaml". The error lists every mistake, each a *strictyaml.Problem, and the model can
+// in ".yaml". The error lists every mistake, each a *strictdoc.Problem, and the model can
 // be made of a profile that was loaded without one.
 func Load(name string) (Profile, error) {
 	if strings.Contains(name, "/") || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
@@ -162,7 +162,7 @@ func Load(name string) (Profile, error) {
 	}
 	data, err := shipped.ReadFile("data/" + name + ".yaml")
 	if err != nil {
-		return Profile{}, fmt.Errorf("profile %q: %w%s", name, ErrUnknown, strictyaml.Meant(name, Names()))
+		return Profile{}, fmt.Errorf("profile %q: %w%s", name, ErrUnknown, strictdoc.Meant(name, Names()))
 	}
 	return Parse(name+".yaml", data)
 }

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/profiles"
 )
 
@@ -42,12 +42,8 @@ func asJSON(t *testing.T, file string) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := yaml.YAMLToJSON(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
+	var v any
+	if err := yaml.Unmarshal(data, &v); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -94,8 +90,8 @@ func TestSchemaAndDecoderKnowTheSameKeys(t *testing.T) {
 	check := func(what, text, want string) {
 		t.Helper()
 		_, err := profiles.Parse("f.yaml", []byte(text))
-		ps, _ := errors.AsType[strictyaml.Problems](err)
-		i := slices.IndexFunc(ps, func(p *strictyaml.Problem) bool { return strings.HasSuffix(p.Msg, `unknown key "zz"`) })
+		ps, _ := errors.AsType[strictdoc.Problems](err)
+		i := slices.IndexFunc(ps, func(p *strictdoc.Problem) bool { return strings.HasSuffix(p.Msg, `unknown key "zz"`) })
 		if i < 0 {
 			t.Errorf("%s: Parse = %v; want an unknown key", what, err)
 			return

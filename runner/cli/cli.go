@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/show"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // Exit codes, part of the interface: CI scripts branch on them.
@@ -166,7 +166,7 @@ Completion of commands, hosts, scenarios and flags: gpurig completion --help`,
 func printError(w io.Writer, err error) {
 	for _, e := range flatten(err) {
 		show.Fprintf(w, "error: %s\n", e.Error())
-		if p, ok := errors.AsType[*strictyaml.Problem](e); ok {
+		if p, ok := errors.AsType[*strictdoc.Problem](e); ok {
 			show.WriteText(w, p.Excerpt())
 		}
 		if h := hintOf(e); h != "" {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v3"
 
 	"gpurig/fakehw/machine/machinetest"
 	"gpurig/fakehw/mntns"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
@@ -123,7 +123,7 @@ func noSuchHost(name string) error {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
 		return hint(fmt.Errorf("--host %q: a profile file takes no other host's place", name), "write host: ./NAME.yaml in a scenario beside it; a recording (.txtar) can take the place of the host that it is a record of")
 	}
-	return hint(fmt.Errorf("--host %q: no such host%s", name, strictyaml.Meant(name, profiles.Names())), "gpurig host list names the profiles that are shipped")
+	return hint(fmt.Errorf("--host %q: no such host%s", name, strictdoc.Meant(name, profiles.Names())), "gpurig host list names the profiles that are shipped")
 }
 
 // none says why no scenario is selected.
@@ -140,7 +140,7 @@ func (x *selection) none(all []scenarios.Scenario, fits func([]string) bool) err
 	case x.label != "" && fit == 0:
 		meant := ""
 		if !slices.Contains(labels, x.label) {
-			meant = strictyaml.Meant(x.label, labels)
+			meant = strictdoc.Meant(x.label, labels)
 		}
 		return hint(fmt.Errorf("no scenario is selected: none of %d has labels that fit --label %q%s", len(all), x.label, meant), "%s; expressions are as 'mig && !slow'", where)
 	case x.label != "":
@@ -172,10 +172,10 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 		out = shipped
 	}
 	more, err := scenarios.Load(words(), files...)
-	if problems, ok := errors.AsType[strictyaml.Problems](err); ok {
+	if problems, ok := errors.AsType[strictdoc.Problems](err); ok {
 		for _, p := range problems {
 			if p.Line == 0 && p.Hint == "" && errors.Is(p, fs.ErrNotExist) {
-				p.Msg += strictyaml.Meant(strings.TrimSuffix(p.File, ".yaml"), shippedNames())
+				p.Msg += strictdoc.Meant(strings.TrimSuffix(p.File, ".yaml"), shippedNames())
 				p.Hint = "gpurig list shows the shipped scenarios"
 			}
 		}

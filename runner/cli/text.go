@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"gpurig/core/refuse"
 	"gpurig/core/show"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/reach"
 )
@@ -28,7 +29,7 @@ func hintOf(err error) string {
 	if errors.As(err, &r) {
 		return r.Hint
 	}
-	var p *strictyaml.Problem
+	var p *strictdoc.Problem
 	if errors.As(err, &p) && p.Hint != "" {
 		return p.Hint
 	}
@@ -95,40 +96,37 @@ func writeYAML(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	var tree any
-	if err := yaml.UnmarshalWithOptions(data, &tree, yaml.UseOrderedMap()); err != nil {
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		if r < 0x10000 && !strconv.IsPrint(r) { // which YAML may not have as it is, and JSON may
+			b.Write(fmt.Appendf(nil, `\u%04x`, r))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	var n yaml.Node // keeps the order of the keys
+	if err := yaml.Unmarshal(b.Bytes(), &n); err != nil {
 		return err
 	}
-	data, err = yaml.Marshal(quoted(tree))
-	if err != nil {
+	blockStyle(&n)
+	b.Reset()
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	enc.CompactSeqIndent()
+	if err := errors.Join(enc.Encode(&n), enc.Close()); err != nil {
 		return err
 	}
-	_, err = w.Write(data)
-	return err
+	return show.WriteText(w, b.String()) // Go's escapes are all of YAML's too
 }
 
-// quoted has every text in a tree that YAML cannot carry as it is, or that is not
-// printable, in quotes and with escapes: the encoder writes both as they are.
-func quoted(tree any) any {
-	switch v := tree.(type) {
-	case yaml.MapSlice:
-		for i := range v {
-			v[i].Key, v[i].Value = quoted(v[i].Key), quoted(v[i].Value)
-		}
-	case []any:
-		for i := range v {
-			v[i] = quoted(v[i])
-		}
-	case string:
-		if lines := strings.ReplaceAll(v, "\n", ""); show.Line(lines) != lines {
-			return quotedText(v)
-		}
+// blockStyle takes away the style of JSON. Text that would be read as something else
+// keeps its quotes, and what is not printable gets some.
+func blockStyle(n *yaml.Node) {
+	n.Style = 0
+	if lines := strings.ReplaceAll(n.Value, "\n", ""); show.Line(lines) != lines {
+		n.Style = yaml.DoubleQuotedStyle
 	}
-	return tree
+	for _, c := range n.Content {
+		blockStyle(c)
+	}
 }
-
-// A quotedText is written in double quotes. Go's escapes are all of YAML's too.
-type quotedText string
-
-// MarshalYAML is part of yaml.BytesMarshaler.
-func (q quotedText) MarshalYAML() ([]byte, error) { return []byte(strconv.Quote(string(q))), nil }

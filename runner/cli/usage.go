@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // takes accepts from least to most arguments; most -1: any number. The message
@@ -51,7 +51,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 			known = append(known, c.Name())
 		}
 	}
-	return hint(fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), strictyaml.Meant(name, known)), "run %s --help", cmd.CommandPath())
+	return hint(fmt.Errorf("unknown command %q for %q%s", name, cmd.CommandPath(), strictdoc.Meant(name, known)), "run %s --help", cmd.CommandPath())
 }
 
 // flagError says what is wrong with a flag as everything else is said here.

@@ -18,14 +18,14 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/policy"
 	"gpurig/core/refuse"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 // maxSize bounds a file, in bytes.
 const maxSize = 64 << 10
 
 // form is how the file is written. NO and 1 are names as well as others.
-var form = strictyaml.New[policy.Policy](strictyaml.Options{What: "policy", Bytes: maxSize, Entries: 1000, Empty: true, Words: true})
+var form = strictdoc.New[policy.Policy](strictdoc.Options{What: "policy", Bytes: maxSize, Entries: 1000, Empty: true, Words: true})
 
 // Why a file is not used.
 const (
@@ -72,7 +72,7 @@ func System(root host.Root) (policy.Policy, error) {
 }
 
 // Parse reads a policy. name is the file's, for messages. The error joins one
-// *refuse.Error for each problem, whose cause is a *strictyaml.Problem with its
+// *refuse.Error for each problem, whose cause is a *strictdoc.Problem with its
 // place; with an error there is no policy. A file without any key is one that
 // widens nothing.
 func Parse(data []byte, name string) (policy.Policy, error) {
@@ -81,7 +81,7 @@ func Parse(data []byte, name string) (policy.Policy, error) {
 	if ok {
 		check(d, p)
 	}
-	problems, bad := errors.AsType[strictyaml.Problems](d.Err())
+	problems, bad := errors.AsType[strictdoc.Problems](d.Err())
 	if !bad {
 		return p, nil
 	}
@@ -93,10 +93,10 @@ func Parse(data []byte, name string) (policy.Policy, error) {
 }
 
 // check places what is written twice, and what the policy itself finds wrong.
-func check(d *strictyaml.Doc, p policy.Policy) {
+func check(d *strictdoc.Doc, p policy.Policy) {
 	v := reflect.ValueOf(p)
 	for _, f := range form.Fields(v.Type()) {
-		key, list := strictyaml.Path(f.Key), f.Of(v).Interface().([]string)
+		key, list := strictdoc.Path(f.Key), f.Of(v).Interface().([]string)
 		for i, name := range list {
 			if slices.Contains(list[:i], name) {
 				d.At(key.Item(i), "Keep one of the two.", "%s: %+q stands twice", key.Item(i), name)
@@ -106,7 +106,7 @@ func check(d *strictyaml.Doc, p policy.Policy) {
 	if joined, ok := p.Validate().(interface{ Unwrap() []error }); ok {
 		for _, err := range joined.Unwrap() {
 			if f, ok := errors.AsType[*policy.FieldError](err); ok {
-				d.At(strictyaml.Path(f.Field), "", "%s: %s", f.Field, f.Why)
+				d.At(strictdoc.Path(f.Field), "", "%s: %s", f.Field, f.Why)
 			}
 		}
 	}

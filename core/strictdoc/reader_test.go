@@ -1,4 +1,4 @@
-package strictyaml_test
+package strictdoc_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"gpurig/core/device"
-	"gpurig/core/strictyaml"
+	"gpurig/core/strictdoc"
 )
 
 type leaf struct {
@@ -31,11 +31,11 @@ type shape struct {
 }
 
 var (
-	strict = strictyaml.New[shape](strictyaml.Options{What: "shape", Bytes: 4096, Entries: 8, Text: 16})
-	loose  = strictyaml.New[shape](strictyaml.Options{What: "shape", Words: true, Lines: true, Empty: true})
+	strict = strictdoc.New[shape](strictdoc.Options{What: "shape", Bytes: 4096, Entries: 8, Text: 16})
+	loose  = strictdoc.New[shape](strictdoc.Options{What: "shape", Words: true, Lines: true, Empty: true})
 )
 
-func read(r *strictyaml.Reader[shape], text string) (shape, error) {
+func read(r *strictdoc.Reader[shape], text string) (shape, error) {
 	var s shape
 	d, _ := r.Read("f", []byte(text), &s)
 	return s, d.Err()
@@ -67,14 +67,16 @@ func TestReadRefuses(t *testing.T) {
 		{"an unknown key", "host: x\nhots: y\n", `f:2:1: unknown key "hots"; did you mean "host"?`},
 		{"a key twice", "host: x\nhost: y\n", `f:2:1: key "host" stands twice; first in line 1`},
 		{"a key twice in a map", "majors: {a: 1, a: 2}", `f:1:16: key "a" stands twice; first in line 1`},
-		{"B12 an anchor", "texts: &a [x]\n", "f:1:8: anchors and aliases are not read here"},
-		{"B12 an alias", "host: *a\n", "f:1:7: anchors and aliases are not read here"},
-		{"B12 a tag", "host: !!str x\n", "f:1:7: the tag !!str: tags are not read here"},
-		{"B12 a tag around it all", "!!map\nhost: x\n", "tags are not read here"},
-		{"B12 a merge key", "<<: {host: x}\n", "f:1:1: merge keys are not read here"},
-		{"B14 a second document", "host: x\n---\nhost: y\n", "f:2:1: a second document begins here; a file holds one shape"},
-		{"B12 cut", "texts: [x\n", "f:1:8: not YAML: "},
-		{"a tab", "leaves:\n\t- name: x\n", "f:2:1: not YAML: "},
+		{"B12 an anchor", "texts: &a [x]\n", `f:1:8: "anchor &a" is not allowed: a document is plain data`},
+		{"B12 an alias", "name: x\nhost: *a\n", `f:2:7: "alias *a" is not allowed`},
+		{"B12 a tag", "host: !!str x\n", `f:1:7: "tag !!str" is not allowed`},
+		{"B12 a tag around it all", "!!map\nhost: x\n", `f:1:1: "tag !!map" is not allowed`},
+		{"B12 a merge key", "<<: {host: x}\n", "f:1:1: the merge key << is not allowed"},
+		{"B14 a second document", "host: x\n---\nhost: y\n", "f:2:1: a second document begins here; other readers ignore it"},
+		{"B12 cut", "host: x\nmany: [1,\n  2]\ntexts: [x\nname: y\n", "f:4:1: not YAML: "},
+		{"a key in another column", "leaves:\n- name: [a,\n   b]\n   number: x\ncount: 1\n", "f:4:4: not YAML: did not find expected key"},
+		{"a value under a value", "host: x\nleaves:\n- name: y\n number: z\n", "f:4:2: not YAML: "},
+		{"a tab", "leaves:\n\t- name: x\n", "f:2:1: not YAML: found character that cannot start any token"},
 		{"not a mapping", "- x\n", "f:1:1: the file is a list; want keys with values"},
 		{"no value", "host:\nname: x\n", "f:1:6: host has no value"},
 		{"an odd key", "[a]: x\n", "f:1:"},
@@ -87,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 		{"eight or ten", "count: 010\n", "f:1:8: count is 010; want"},
 		{"too high", "many: [1, 10]\n", "f:1:11: many[1] is 10; want a whole number from 0 to 9"},
 		{"too high, alone", "many: 10\n", "f:1:7: many is 10; want a whole number from 0 to 9"},
-		{"B47 too high for any number", "majors: {a: 100000000000000000000}\n", `f:1:13: majors.a is "100000000000000000000"; want a whole number from 1 to 511`},
+		{"B47 too high for any number", "majors: {a: 100000000000000000000}\n", `f:1:13: majors.a is 100000000000000000000; want a whole number from 1 to 511`},
 		{"a word for a truth", "on: yes\n", `f:1:5: on is "yes"; want true or false`},
 		{"no number of a key", "minors: {a: 1}\n", `f:1:10: key "a" is not a whole number`},
 		{"none of the words", "word: geren\n", `f:1:7: word is "geren"; want one of red, green; did you mean "green"?`},
@@ -95,19 +97,19 @@ func TestReadRefuses(t *testing.T) {
 		{"B47 too many, of a field", "many: [1, 2, 3, 4]\n", "f:1:7: many has 4 entries; at most 3"},
 		{"B47 too many, of any", "texts: [a, b, c, d, e, f, g, h, i]\n", "f:1:8: texts has 9 entries; at most 8"},
 		{"B47 too long", "host: aaaaaaaaaaaaaaaaa\n", "f:1:7: host has 17 bytes; at most 16"},
-		{"B47 too large", strings.Repeat("#", 5000), "f: 5000 bytes; a shape has at most 4096"},
-		{"B18 hidden text", "host: x # \u202e\n", "f:1:11: has the character U+202E, which cannot be seen"},
-		{"B18 a null byte", "host: x\nname: \x00\n", "f:2:7: has the character U+0000"},
-		{"B18 what a terminal writes over", "host: x # \rhost: y\n", "f:1:11: has the character U+000D"},
-		{"B18 not UTF-8", "host: é\xff\n", "f:1:8: not UTF-8 text"},
-		{"a key with a colon, of a text", "{host: x, name:y: z}", `f:1:16: the key before "y: z" was cut at its first colon`},
-		{"control characters in quotes", `host: "a\nb"`, `f:1:7: host has control characters: "a\nb"`},
+		{"B47 too large", strings.Repeat("#", 5000), "f: has 5000 bytes; a shape has at most 4096"},
+		{"B18 hidden text", "host: x # \u202e\n", "f:1:11: character U+202E, which changes the direction of text"},
+		{"B18 a null byte", "host: x\nname: \x00\n", "f:2:7: control character U+0000"},
+		{"B18 what a terminal writes over", "host: x # \rhost: y\n", "f:1:11: control character U+000D"},
+		{"B18 not UTF-8", "host: é\xff\n", "f:1:8: the byte 0xff is not UTF-8"},
+		{"a key with a colon, of a text", "{host: x, name:y: z}", `f:1:11: unknown key "name:y"; did you mean "name"?`},
+		{"control characters in quotes", `host: "a\nb"`, `f:1:7: host is "a\nb", with control character U+000A`},
 		{"what a type refuses", "number: '195'\n", `f:1:9: number: device number "195": want major:minor`},
 		{"deep in a list", "leaves: [{}, {number: x}]\n", `f:1:23: leaves[1].number: device number "x"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := read(strict, tc.text)
-			if ps, ok := errors.AsType[strictyaml.Problems](err); !ok || len(ps) != 1 || !strings.HasPrefix(err.Error(), tc.want) && !strings.HasSuffix(err.Error(), tc.want) {
+			if ps, ok := errors.AsType[strictdoc.Problems](err); !ok || len(ps) != 1 || !strings.HasPrefix(err.Error(), tc.want) && !strings.HasSuffix(err.Error(), tc.want) {
 				t.Errorf("Read = %v; want %s", err, tc.want)
 			}
 		})
@@ -122,7 +124,7 @@ func TestAllProblemsComeInOrderWithPlacesForMore(t *testing.T) {
 	}
 	cause := errors.New("a cause")
 	d.At("leaves[0].name", "", "is not said: it could not be read")
-	d.At(strictyaml.Path("leaves").Item(1).Key("name"), "Do it.", "no %s: %w", "y", cause)
+	d.At(strictdoc.Path("leaves").Item(1).Key("name"), "Do it.", "no %s: %w", "y", cause)
 	d.At("majors.17000000.ga10b.x", "", "the nearest above\x1b[0m")
 	d.AtKey("count", "", "the key")
 	d.At("none", "", "the file")
@@ -137,7 +139,7 @@ f:5:26: the nearest above\x1b[0m`
 	if err == nil || err.Error() != want || !errors.Is(err, cause) {
 		t.Errorf("Err =\n%v\nwant\n%s", err, want)
 	}
-	if got := err.(strictyaml.Problems)[2]; got.Excerpt() != "     3 |   - {name: y, zzzz: z}\n       |            ^\n" || got.Hint != "Do it." {
+	if got := err.(strictdoc.Problems)[2]; got.Excerpt() != "     3 |   - {name: y, zzzz: z}\n       |            ^\n" || got.Hint != "Do it." {
 		t.Errorf("the excerpt is\n%s%s", got.Excerpt(), got.Hint)
 	}
 }
@@ -145,7 +147,7 @@ f:5:26: the nearest above\x1b[0m`
 // B47: a file can have more mistakes than anybody reads.
 func TestManyProblemsAreCounted(t *testing.T) {
 	_, err := read(loose, "many: 1\n"+strings.Repeat("hots: x\n", 5000))
-	if ps, _ := errors.AsType[strictyaml.Problems](err); len(ps) != 201 || ps[200].Error() != "f: 4800 more problems" {
+	if ps, _ := errors.AsType[strictdoc.Problems](err); len(ps) != 201 || ps[200].Error() != "f: 4800 more problems" {
 		t.Errorf("%d problems, the last %v", len(ps), ps[len(ps)-1])
 	}
 }
@@ -154,7 +156,7 @@ func TestManyProblemsAreCounted(t *testing.T) {
 func TestExcerptOfALongLine(t *testing.T) {
 	for _, before := range []int{0, 10, 3000} {
 		_, err := read(loose, strings.Repeat(" ", 2)+"texts: ["+strings.Repeat("é, ", before)+"[xyz]"+strings.Repeat(", b", 2000)+"]\n")
-		ps, _ := errors.AsType[strictyaml.Problems](err)
+		ps, _ := errors.AsType[strictdoc.Problems](err)
 		if len(ps) != 1 {
 			t.Fatalf("Read = %v; want one problem", err)
 		}
@@ -168,7 +170,7 @@ func TestExcerptOfALongLine(t *testing.T) {
 
 func TestB11DeepNestingIsRefusedBeforeItIsParsed(t *testing.T) {
 	var steps strings.Builder
-	for i := range 2000 {
+	for i := range 1200 {
 		steps.WriteString(strings.Repeat(" ", i) + "a:\n")
 	}
 	for name, text := range map[string]string{
@@ -179,7 +181,7 @@ func TestB11DeepNestingIsRefusedBeforeItIsParsed(t *testing.T) {
 		"indentation": steps.String(),
 	} {
 		start := time.Now()
-		if _, err := read(loose, "# X.\n"+text); err == nil || !strings.Contains(err.Error(), "nested deeper than 100 levels") {
+		if _, err := read(loose, "# X.\n"+text); err == nil || !strings.Contains(err.Error(), "nested deeper than 32 levels") && !strings.Contains(err.Error(), "more than 2048 brackets are open") {
 			t.Errorf("%s: %v", name, err)
 		}
 		t.Log(name, time.Since(start))
@@ -199,7 +201,7 @@ func TestATypeThatCannotBeReadPanics(t *testing.T) {
 	type bad struct {
 		X float64 `yaml:"x"`
 	}
-	strictyaml.New[bad](strictyaml.Options{}).Fields(reflect.TypeFor[bad]())
+	strictdoc.New[bad](strictdoc.Options{}).Fields(reflect.TypeFor[bad]())
 }
 
 func FuzzRead(f *testing.F) {
@@ -210,7 +212,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range []*strictyaml.Reader[shape]{strict, loose} {
+		for _, r := range []*strictdoc.Reader[shape]{strict, loose} {
 			var s shape
 			d, ok := r.Read("f", []byte(text), &s)
 			err := d.Err()
@@ -230,7 +232,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func problems(err error) strictyaml.Problems {
-	ps, _ := errors.AsType[strictyaml.Problems](err)
+func problems(err error) strictdoc.Problems {
+	ps, _ := errors.AsType[strictdoc.Problems](err)
 	return ps
 }

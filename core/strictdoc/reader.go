@@ -1,19 +1,21 @@
-// Package strictyaml reads the YAML files that people write for this project,
-// into Go values, and tells everything that is wrong in one go, each with its
-// place, its line and a hint.
+// Package strictdoc reads the documents that people and other programs write for
+// this project, YAML and JSON, and says where in the file what is wrong.
 //
-// It reads less than YAML: one document of plain data. Anchors, aliases, tags,
-// merge keys, unknown keys, keys that stand twice, characters that cannot be seen
-// and deep nesting are refused, so that a file means what it shows. What values
-// mean is for the caller to check: the Doc knows where each of them stands.
+// It reads less than YAML: one document of plain data, in UTF-8. Anchors, aliases,
+// tags, merge keys, characters that cannot be seen, more than 1 MiB, more than
+// 150,000 values and deep nesting are refused, so that a file means what it shows and
+// costs little.
 //
-// CDI Specs are not read here but by package cdi, with the parser of the CDI
-// library, so that they mean to us what they mean to container engines.
-package strictyaml
+// Parse returns the document as a tree, as package cdi reads Specs. A Reader fills Go
+// values from it and tells everything that is wrong in one go, unknown keys and keys
+// that stand twice too, each with its place, its line and a hint. What values mean is
+// for the caller to check: the Doc knows where each of them stands.
+package strictdoc
 
 import (
 	"errors"
 	"fmt"
+	"path"
 	"reflect"
 	"strconv"
 	"strings"
@@ -23,7 +25,7 @@ import (
 // Options say how a kind of file is written. A limit of 0 is none.
 type Options struct {
 	What    string // what one file holds: "policy"
-	Bytes   int    // limit of a file
+	Bytes   int    // limit of a file, less than MaxBytes
 	Entries int    // limit of a list or a set of keys, where the field has none
 	Text    int    // limit of one text, in bytes
 	Empty   bool   // a file without anything in it is one
@@ -64,11 +66,29 @@ func (r *Reader[T]) Fields(t reflect.Type) []Field { return r.fields()[t] }
 // own checks find; ok says that there is a document for them to look at.
 func (r *Reader[T]) Read(file string, data []byte, v *T) (d *Doc, ok bool) {
 	d = &Doc{file: file, data: data, opts: r.opts, fields: r.fields(), spots: map[Path]spot{}}
-	body := d.parse()
+	body := d.body()
 	if body != nil {
 		d.value(body, reflect.ValueOf(v).Elem(), "", nil)
 	}
 	return d, body != nil && !d.failed[""] || len(d.problems) == 0
+}
+
+// body returns the document, or nil: after a report, or where an empty file is one.
+func (d *Doc) body() *Node {
+	if n := len(d.data); d.opts.Bytes > 0 && n > d.opts.Bytes {
+		d.report(Place{}, "", "has %d bytes; a %s has at most %d", n, d.opts.What, d.opts.Bytes)
+		return nil
+	}
+	n, fault := Parse(d.data, path.Ext(d.file) == ".json")
+	switch {
+	case fault != nil:
+		d.report(fault.At, fault.Hint, "%s", fault.Msg)
+	case n != nil && n.Kind != Null:
+		return n
+	case !d.opts.Empty:
+		d.report(Place{1, 1}, "", "holds no %s", d.opts.What)
+	}
+	return nil
 }
 
 // A Path leads to a value: "gpus[0].product". The empty one is the whole file.
@@ -97,11 +117,8 @@ func (p Path) String() string {
 	return string(p)
 }
 
-// A place is a line and a column of a file, both from 1.
-type place struct{ line, column int }
-
 // A spot is where a key and its value stand.
-type spot struct{ key, value place }
+type spot struct{ key, value Place }
 
 // A Doc is one file that was read: where everything stands in it, and what is
 // wrong.
@@ -165,11 +182,11 @@ func (d *Doc) find(p Path) spot {
 			return s
 		}
 	}
-	return spot{place{1, 1}, place{1, 1}}
+	return spot{Place{1, 1}, Place{1, 1}}
 }
 
 // fail reports a value that could not be read.
-func (d *Doc) fail(at place, p Path, hint, format string, args ...any) {
+func (d *Doc) fail(at Place, p Path, hint, format string, args ...any) {
 	d.report(at, hint, format, args...)
 	d.forget(p)
 }
@@ -181,18 +198,18 @@ func (d *Doc) forget(p Path) {
 	d.failed[p] = true
 }
 
-func (d *Doc) report(at place, hint, format string, args ...any) {
+func (d *Doc) report(at Place, hint, format string, args ...any) {
 	if len(d.problems) == maxProblems {
 		d.untold++
 		return
 	}
 	err := fmt.Errorf(format, args...)
-	p := &Problem{File: d.file, Line: at.line, Column: at.column, Hint: hint, Msg: oneLine(err.Error()), Err: errors.Unwrap(err)}
+	p := &Problem{File: d.file, Line: at.Line, Column: at.Column, Hint: hint, Msg: oneLine(err.Error()), Err: errors.Unwrap(err)}
 	if d.lines == nil {
-		d.lines = strings.Split(string(d.data), "\n")
+		d.lines = strings.Split(strings.TrimPrefix(string(d.data), "\ufeff"), "\n")
 	}
-	if at.line > 0 && at.line <= len(d.lines) {
-		p.source = strings.TrimRight(d.lines[at.line-1], "\r")
+	if at.Line > 0 && at.Line <= len(d.lines) {
+		p.source = strings.TrimRight(d.lines[at.Line-1], "\r")
 	}
 	d.problems = append(d.problems, p)
 }

@@ -1,4 +1,4 @@
-package cdi
+package strictdoc
 
 import (
 	"bytes"
@@ -11,20 +11,19 @@ import (
 
 // jsonTree reads one JSON document by its tokens: decoding into a struct would
 // keep the last of two equal keys and ignore the case of both.
-func jsonTree(data []byte) (*node, *treeError) {
+func jsonTree(data []byte) (*Node, *Fault) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil
 	}
-	r := &jsonReader{data: data, at: mark{1, 1}, dec: json.NewDecoder(bytes.NewReader(data))}
+	r := &jsonReader{data: data, at: Place{1, 1}, dec: json.NewDecoder(bytes.NewReader(data))}
 	r.dec.UseNumber()
 	n, e := r.value(0)
 	if e != nil {
 		return nil, e
 	}
+	at := r.place()
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
-		e := treeErrorf(SpecDocuments, r.mark(), "something follows the end of the Spec")
-		e.hint = "Write one Spec per file."
-		return nil, e
+		return nil, secondDocument(at)
 	}
 	return n, nil
 }
@@ -32,13 +31,13 @@ func jsonTree(data []byte) (*node, *treeError) {
 type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
-	seen int  // bytes of data that at stands after
-	at   mark // advances with the tokens
+	seen int   // bytes of data that at stands after
+	at   Place // advances with the tokens
 }
 
-// mark returns the place of the next token: white space and separators after
+// place returns the place of the next token: white space and separators after
 // the last one are skipped.
-func (r *jsonReader) mark() mark {
+func (r *jsonReader) place() Place {
 	end := int(r.dec.InputOffset())
 	for end < len(r.data) && bytes.IndexByte([]byte(" \t\n,:"), r.data[end]) >= 0 {
 		end++
@@ -46,84 +45,84 @@ func (r *jsonReader) mark() mark {
 	for ; r.seen < end; r.seen++ {
 		switch c := r.data[r.seen]; {
 		case c == '\n':
-			r.at = mark{r.at.line + 1, 1}
+			r.at = Place{r.at.Line + 1, 1}
 		case utf8.RuneStart(c):
-			r.at.col++
+			r.at.Column++
 		}
 	}
 	return r.at
 }
 
-func (r *jsonReader) token() (json.Token, mark, *treeError) {
-	at := r.mark()
+func (r *jsonReader) token() (json.Token, Place, *Fault) {
+	at := r.place()
 	t, err := r.dec.Token()
 	if err == nil {
 		return t, at, nil
 	}
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return nil, at, treeErrorf(SpecSyntax, r.atOffset(int(syntax.Offset)), "not JSON: %v", syntax)
+		return nil, at, faultf(Syntax, r.atOffset(int(syntax.Offset)), "", "not JSON: %v", syntax)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, at, treeErrorf(SpecSyntax, r.atOffset(len(r.data)), "the file ends in the middle of the JSON text")
+		return nil, at, faultf(Syntax, r.atOffset(len(r.data)), "", "the file ends in the middle of the JSON text")
 	}
-	return nil, at, treeErrorf(SpecSyntax, at, "not JSON: %v", err)
+	return nil, at, faultf(Syntax, at, "", "not JSON: %v", err)
 }
 
 // atOffset returns the place of the byte before off.
-func (r *jsonReader) atOffset(off int) mark {
-	at := mark{1, 1}
+func (r *jsonReader) atOffset(off int) Place {
+	at := Place{1, 1}
 	for i := 0; i < min(off-1, len(r.data)); i++ {
 		switch c := r.data[i]; {
 		case c == '\n':
-			at = mark{at.line + 1, 1}
+			at = Place{at.Line + 1, 1}
 		case utf8.RuneStart(c):
-			at.col++
+			at.Column++
 		}
 	}
 	return at
 }
 
-func (r *jsonReader) value(depth int) (*node, *treeError) {
+func (r *jsonReader) value(depth int) (*Node, *Fault) {
 	t, at, e := r.token()
 	if e != nil {
 		return nil, e
 	}
 	if depth > maxNesting {
-		return nil, treeErrorf(SpecNesting, at, "nested deeper than %d levels", maxNesting)
+		return nil, tooDeep(at)
 	}
 	switch v := t.(type) {
 	case nil:
-		return &node{kind: nullNode, at: at}, nil
+		return &Node{Kind: Null, At: at}, nil
 	case bool:
-		return &node{kind: plainNode, text: fmt.Sprint(v), at: at}, nil
+		return &Node{Kind: Plain, Text: fmt.Sprint(v), At: at}, nil
 	case json.Number:
-		return &node{kind: plainNode, text: v.String(), at: at}, nil
+		return &Node{Kind: Plain, Text: v.String(), At: at}, nil
 	case string:
-		return &node{kind: textNode, text: v, at: at}, nil
+		return &Node{Kind: Text, Text: v, At: at}, nil
 	case json.Delim:
 		if v == '[' {
 			return r.list(at, depth)
 		}
 		return r.object(at, depth)
 	}
-	return nil, treeErrorf(SpecSyntax, at, "not JSON: unexpected %v", t)
+	return nil, faultf(Syntax, at, "", "not JSON: unexpected %v", t)
 }
 
-func (r *jsonReader) list(at mark, depth int) (*node, *treeError) {
-	n := &node{kind: listNode, at: at}
+func (r *jsonReader) list(at Place, depth int) (*Node, *Fault) {
+	n := &Node{Kind: List, At: at}
 	for r.dec.More() {
 		item, e := r.value(depth + 1)
 		if e != nil {
 			return nil, e
 		}
-		n.items = append(n.items, item)
+		n.Items = append(n.Items, item)
 	}
 	_, _, e := r.token() // the closing bracket, or why it is missing
 	return n, e
 }
 
-func (r *jsonReader) object(at mark, depth int) (*node, *treeError) {
-	n := &node{kind: objectNode, at: at}
+func (r *jsonReader) object(at Place, depth int) (*Node, *Fault) {
+	n := &Node{Kind: Object, At: at}
 	for r.dec.More() {
 		key, at, e := r.token()
 		if e != nil {
@@ -131,13 +130,13 @@ func (r *jsonReader) object(at mark, depth int) (*node, *treeError) {
 		}
 		text, ok := key.(string)
 		if !ok {
-			return nil, treeErrorf(SpecSyntax, at, "not JSON: a key has to be text")
+			return nil, faultf(Syntax, at, "", "not JSON: a key has to be text")
 		}
 		value, e := r.value(depth + 1)
 		if e != nil {
 			return nil, e
 		}
-		n.members = append(n.members, member{key: text, at: at, value: value})
+		n.Members = append(n.Members, Member{Key: text, At: at, Value: value})
 	}
 	_, _, e := r.token()
 	return n, e
