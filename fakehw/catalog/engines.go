@@ -10,7 +10,9 @@ type Engines struct {
 
 // Engines returns what an instance of m has on p, as nvidia-smi mig -lgip prints
 // it. A100's and A30's are from the MIG user guide and captures, Hopper's from a
-// capture of an H100; other products are taken to be like Hopper (unverified).
+// captures of H100 and H200, B200's and GB200's, with two copy engines a slice,
+// from mig-parted's issues and the guide, RTX PRO 6000's from a public listing; other
+// products are taken to be like Hopper (unverified).
 func (p Product) Engines(m MIGProfile) Engines {
 	_, attr, _ := strings.Cut(m.Name, "gb")
 	whole := m.Size == p.Slices
@@ -35,14 +37,20 @@ func (p Product) Engines(m MIGProfile) Engines {
 	if whole {
 		e.Copy = p.Slices
 	}
+	if strings.HasPrefix(p.ComputeCap, "10.") {
+		e.Copy *= 2
+	}
 	if p.Slices == 4 { // with outputs: it encodes too
 		e.Encoders = m.Compute
 	}
 	if whole || attr == "+me" || attr == "+me.all" {
 		e.OFA = 1
 	}
-	if attr == "-me" {
+	switch attr {
+	case "-me":
 		e.Decoders, e.Encoders, e.JPEG = 0, 0, 0
+	case "+me.all":
+		e.Decoders, e.Encoders, e.JPEG = p.Slices, p.Slices, p.Slices
 	}
 	return e
 }

@@ -49,7 +49,7 @@ var datacentre = []Product{
 	{Key: "h100-sxm5-80gb", Name: "NVIDIA H100 80GB HBM3", ID: nv(0x2330, 0x16c1), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 81559,
 		ComputeCap: "9.0", VBIOS: "96.00.99.00.01", DMABits: 52, BARs: late(128 * gib), Driver: "nvidia", Render: true, MIG: h100x80, Slices: 8},
 	{Key: "h100-pcie", Name: "NVIDIA H100 PCIe", ID: nv(0x2331, 0x1626), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 81559,
-		ComputeCap: "9.0", VBIOS: "96.00.74.00.1A", DMABits: 52, BARs: late(128 * gib), Driver: "nvidia", Render: true, MIG: h100x80, Slices: 8}, // VBIOS unverified
+		ComputeCap: "9.0", VBIOS: "96.00.74.00.1A", DMABits: 52, BARs: late(128 * gib), Driver: "nvidia", Render: true, MIG: h100pcie, Slices: 8}, // VBIOS unverified
 	{Key: "h100-nvl", Name: "NVIDIA H100 NVL", ID: nv(0x2321, 0x1839), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 95830,
 		ComputeCap: "9.0", VBIOS: "96.00.88.00.11", DMABits: 52, BARs: late(128 * gib), Driver: "nvidia", Render: true, MIG: h100x94, Slices: 8}, // memory, VBIOS unverified
 	{Key: "h20", Name: "NVIDIA H20", ID: nv(0x2329, 0x198b), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 97871,
