@@ -55,7 +55,7 @@ func TestBuildPrintsTheKernelsFormats(t *testing.T) {
 		{"jetson-orin-nano", "/etc/nv_tegra_release", "# R36 (release), REVISION: 3.0, GCID: 38968081, BOARD: generic, EABI: aarch64, DATE: Wed Jan  8 01:49:37 UTC 2025\n"},
 		{"a100-mig-2g-3g", "/proc/devices",
 			"Character devices:\n  1 mem\n  4 tty\n  5 /dev/console\n  5 /dev/ptmx\n  5 /dev/tty\n 10 misc\n 13 input\n 29 fb\n136 pts\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n226 drm\n" +
-				"235 nvidia-uvm\n236 nvidia-caps\n241 nvidia-caps-imex-channels\n\nBlock devices:\n  7 loop\n259 blkext\n"},
+				"235 nvidia-uvm\n236 nvidia-caps\n241 nvidia-caps-imex-channels\n253 nvidia-nvswitch\n254 nvidia-nvlink\n\nBlock devices:\n  7 loop\n259 blkext\n"},
 	} {
 		t.Run(tc.profile+path.Base(tc.path), func(t *testing.T) {
 			m := load(t, tc.profile)

@@ -98,13 +98,28 @@ func addMajor(m *host.Model, name string, want uint32) uint32 {
 		return n
 	}
 	if want == 0 {
-		want = 511
-		for slices.ContainsFunc(m.Majors, func(x host.Major) bool { return x.Major == want }) {
-			want--
-		}
+		want = freeMajor(m)
 	}
 	m.Majors = append(m.Majors, host.Major{Major: want, Name: name, Type: device.Char})
 	return want
+}
+
+// freeMajor returns the number that the kernel gives next: from 254 down to 234, then
+// from 511 down (find_dynamic_major in fs/char_dev.c).
+func freeMajor(m *host.Model) uint32 {
+	taken := func(n uint32) bool {
+		return slices.ContainsFunc(m.Majors, func(x host.Major) bool { return x.Major == n && x.Type == device.Char })
+	}
+	for n := uint32(254); n >= 234; n-- {
+		if !taken(n) {
+			return n
+		}
+	}
+	n := uint32(511)
+	for taken(n) {
+		n--
+	}
+	return n
 }
 
 func dropMajors(m *host.Model, gone func(name string) bool) {

@@ -249,10 +249,10 @@ func addDriverNodes(m *host.Model, o DriverOptions) {
 
 // addCapabilities adds what there is as soon as the driver holds a discrete GPU.
 func addCapabilities(m *host.Model, o DriverOptions) {
-	addFabric(m, o.Majors)
 	caps := addMajor(m, "nvidia-caps", o.Majors["nvidia-caps"])
 	setNode(m, char(capPath(capConfig), caps, capConfig, 0o400, 0))
 	setNode(m, char(capPath(capMonitor), caps, capMonitor, 0o444, 0))
+	addFabric(m, o.Majors)
 	addIMEX(m, o)
 }
 
@@ -274,13 +274,15 @@ func addFrontend(m *host.Model) {
 	}
 }
 
-// addFabric adds the NVSwitch and NVLink nodes of hosts that have switches.
+// addFabric adds the lines of NVLink and NVSwitch, which the driver registers
+// everywhere (nvlink_drivers_init in nv.c), and the nodes of hosts that have switches.
 func addFabric(m *host.Model, majors map[string]uint32) {
+	link := addMajor(m, "nvidia-nvlink", majors["nvidia-nvlink"])
+	major := addMajor(m, "nvidia-nvswitch", majors["nvidia-nvswitch"])
 	if len(m.NVSwitches) == 0 {
 		return
 	}
-	setNode(m, char("/dev/nvidia-nvlink", addMajor(m, "nvidia-nvlink", majors["nvidia-nvlink"]), 0, 0o666, 0))
-	major := addMajor(m, "nvidia-nvswitch", majors["nvidia-nvswitch"])
+	setNode(m, char("/dev/nvidia-nvlink", link, 0, 0o666, 0))
 	setNode(m, char("/dev/nvidia-nvswitchctl", major, minorControl, 0o666, 0))
 	for i := range m.NVSwitches {
 		setNode(m, char(fmt.Sprintf("/dev/nvidia-nvswitch%d", i), major, uint32(i), 0o666, 0))

@@ -180,6 +180,7 @@ func (b *builder) fabricProc() {
 		return
 	}
 	b.attr("/proc/driver/nvidia-nvswitch/permissions", "DeviceFileMode: 438\n")
+	b.dir("/proc/driver/nvidia-nvswitch/devices")
 	for i, f := range b.m.NVSwitches { // the spacing is unverified
 		if f.Driver != "nvidia-nvswitch" {
 			continue
