@@ -5,9 +5,8 @@ package catalog
 type Readings struct {
 	IdleW, LimitW, MinLimitW    int // power drawn; its limit, and the lowest that can be set
 	TempC, ShutdownC, SlowdownC int
-	MaxC                        int // highest operating temperature
-	SM, MaxSM, Memory, MaxMem   int // clocks in MHz
-	Video, MaxVideo             int
+	MaxC                        int  // highest operating temperature
+	SM, MaxSM, Memory, MaxMem   int  // clocks in MHz
 	PState                      int  // P0 to P15
 	Link                        int  // PCIe generation
 	Fan                         int  // per cent; -1: the board has none
@@ -53,7 +52,7 @@ var sensors = []sensor{
 	{"b200", 140, 1000, 200, 120, 1965, 3996, 3996, 5, 0, -1, true},
 	{"gb200", 160, 1200, 200, 120, 2062, 3996, 3996, 5, 0, -1, true},
 	{"b300", 170, 1100, 200, 120, 2032, 3996, 3996, 6, 0, -1, true},
-	{"gb300", 180, 1400, 200, 120, 2062, 3996, 3996, 6, 0, -1, true},
+	{"gb300", 180, 1400, 200, 120, 2070, 3996, 3996, 6, 0, -1, true},
 	{"rtx-pro-6000-server", 32, 600, 300, 180, 2430, 405, 12481, 5, 8, -1, true},
 	{"rtx-2080-ti", 11, 250, 100, 300, 2100, 405, 7000, 3, 8, 28, false},
 	{"rtx-3060", 12, 170, 100, 210, 2130, 405, 7501, 4, 8, 0, false},
@@ -75,7 +74,7 @@ func (p Product) Readings() (r Readings, ok bool) {
 			continue
 		}
 		r = Readings{IdleW: s.idleW, LimitW: s.limitW, MinLimitW: s.minW, TempC: 30, ShutdownC: 92, SlowdownC: 89, MaxC: 85,
-			SM: s.sm, MaxSM: s.maxSM, Memory: s.mem, MaxMem: s.maxM, Video: s.sm * 5 / 2, MaxVideo: s.maxSM * 9 / 10,
+			SM: s.sm, MaxSM: s.maxSM, Memory: s.mem, MaxMem: s.maxM,
 			PState: s.pstate, Link: s.link, Fan: s.fan, ECC: s.ecc}
 		if s.key == "t4" {
 			r.ShutdownC, r.SlowdownC = 96, 93

@@ -10,14 +10,15 @@ import (
 	"gpurig/fakehw/catalog"
 )
 
-// brand reads the brand off the product name.
+// brand reads the brand off the product name. Boards named Tesla are NVIDIA's since
+// branch 470, by nvidia-smi -q of T4s in public reports.
 func brand(name string) nvml.BrandType {
 	for _, b := range []struct {
 		part  string
 		brand nvml.BrandType
 	}{
 		{"GeForce", nvml.BRAND_GEFORCE},
-		{"Tesla", nvml.BRAND_TESLA},
+		{"Tesla", nvml.BRAND_NVIDIA},
 		{"Quadro RTX", nvml.BRAND_QUADRO_RTX},
 		{"Quadro", nvml.BRAND_QUADRO},
 		{"TITAN", nvml.BRAND_TITAN},

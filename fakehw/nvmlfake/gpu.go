@@ -21,6 +21,7 @@ type gpu struct {
 	instances []*gpuInstance
 	migs      []*migDevice                               // by MIG device index
 	profiles  func() map[int]nvml.GpuInstanceProfileInfo // see gpuInstanceProfiles
+	readings  func() []Reading
 }
 
 var _ nvml.Device = (*gpu)(nil)
@@ -28,6 +29,7 @@ var _ nvml.Device = (*gpu)(nil)
 func newGPU(l *Library, h host.GPU) *gpu {
 	g := &gpu{stubDevice: stubDevice{l}, GPU: h}
 	g.profiles = sync.OnceValue(g.gpuInstanceProfiles)
+	g.readings = sync.OnceValue(func() []Reading { return Readings(l.model, h) })
 	if h.MIG == nil {
 		return g
 	}
@@ -123,26 +125,39 @@ func (g *gpu) GetPersistenceMode() (nvml.EnableState, nvml.Return) {
 }
 
 // GetMemoryInfo is not supported on an integrated GPU, whose memory is the system's.
+// What the driver keeps counts as used.
 func (g *gpu) GetMemoryInfo() (nvml.Memory, nvml.Return) {
-	total := g.MemoryMiB * mib
-	return answer(g.check("DeviceGetMemoryInfo"), total > 0, nvml.Memory{Total: total, Free: total})
+	total, kept := g.MemoryMiB*mib, g.first("DeviceGetMemoryInfo_v2")
+	return answer(g.check("DeviceGetMemoryInfo"), total > 0, nvml.Memory{Total: total, Used: kept, Free: total - kept})
 }
 
 func (g *gpu) GetMemoryInfo_v2() (nvml.Memory_v2, nvml.Return) {
-	total := g.MemoryMiB * mib
-	return answer(g.check("DeviceGetMemoryInfo_v2"), total > 0, nvml.Memory_v2{Total: total, Free: total})
+	total, kept := g.MemoryMiB*mib, g.first("DeviceGetMemoryInfo_v2")
+	return answer(g.check("DeviceGetMemoryInfo_v2"), total > 0, nvml.Memory_v2{Total: total, Reserved: kept, Free: total - kept})
 }
 
 func (g *gpu) GetBAR1MemoryInfo() (nvml.BAR1Memory, nvml.Return) {
-	size := g.bar1()
-	return answer(g.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Free: size})
+	size, used := g.bar1(), g.first("DeviceGetBAR1MemoryInfo")
+	return answer(g.check("DeviceGetBAR1MemoryInfo"), size > 0, nvml.BAR1Memory{Bar1Total: size, Bar1Used: used, Bar1Free: size - used})
 }
 
-// bar1 returns the size of BAR 1 in bytes; 0 if there is none.
+// first is the first reading of a call, whether or not it may be asked; 0 if there is
+// none.
+func (g *gpu) first(call string) uint64 {
+	for _, x := range g.readings() {
+		if x.Call == call {
+			return x.Value
+		}
+	}
+	return 0
+}
+
+// bar1 returns the size in bytes of the window on memory, which is BAR 1 up to Ada
+// and BAR 2 after it; 0 if there is none.
 func (g *gpu) bar1() uint64 {
 	if g.PCI != nil {
 		for _, b := range g.PCI.BARs {
-			if b.Index == 1 {
+			if (b.Index == 1 || b.Index == 2) && b.Size > 0 {
 				return b.Size
 			}
 		}
@@ -153,15 +168,20 @@ func (g *gpu) bar1() uint64 {
 // GetPciInfo is not supported on a platform device such as Orin's GPU.
 func (g *gpu) GetPciInfo() (nvml.PciInfo, nvml.Return) {
 	var info nvml.PciInfo
-	if p := g.PCI; p != nil {
-		info = nvml.PciInfo{
-			Domain: p.BDF.Domain, Bus: uint32(p.BDF.Bus), Device: uint32(p.BDF.Device),
-			PciDeviceId: uint32(p.ID.Device)<<16 | uint32(p.ID.Vendor), PciSubSystemId: uint32(p.ID.SubDevice)<<16 | uint32(p.ID.SubVendor),
-		}
-		fill(info.BusId[:], p.BDF.NVML())
-		fill(info.BusIdLegacy[:], strings.ToUpper(p.BDF.String()))
+	if g.PCI != nil {
+		info = pciInfo(g.PCI)
 	}
 	return answer(g.check("DeviceGetPciInfo"), g.PCI != nil, info)
+}
+
+func pciInfo(p *host.PCIFunction) nvml.PciInfo {
+	info := nvml.PciInfo{
+		Domain: p.BDF.Domain, Bus: uint32(p.BDF.Bus), Device: uint32(p.BDF.Device),
+		PciDeviceId: uint32(p.ID.Device)<<16 | uint32(p.ID.Vendor), PciSubSystemId: uint32(p.ID.SubDevice)<<16 | uint32(p.ID.SubVendor),
+	}
+	fill(info.BusId[:], p.BDF.NVML())
+	fill(info.BusIdLegacy[:], strings.ToUpper(p.BDF.String()))
+	return info
 }
 
 func (g *gpu) GetPciInfoExt() (nvml.PciInfoExt, nvml.Return) {
@@ -175,17 +195,6 @@ func (g *gpu) GetPciInfoExt() (nvml.PciInfoExt, nvml.Return) {
 		fill(info.BusId[:], p.BDF.NVML())
 	}
 	return answer(g.check("DeviceGetPciInfoExt"), g.PCI != nil, info)
-}
-
-// GetGpuFabricInfo says whether the NVLink fabric is up: it is where the fabric
-// manager runs. Hosts without a fabric do not support the question.
-func (g *gpu) GetGpuFabricInfo() (nvml.GpuFabricInfo, nvml.Return) {
-	m := g.lib.model
-	info := nvml.GpuFabricInfo{State: nvml.GPU_FABRIC_STATE_NOT_STARTED}
-	if m.Userspace.Fabric {
-		info.State = nvml.GPU_FABRIC_STATE_COMPLETED
-	}
-	return answer(g.check("DeviceGetGpuFabricInfo"), m.Userspace.Fabric || len(m.NVSwitches) > 0, info)
 }
 
 func (g *gpu) IsMigDeviceHandle() (bool, nvml.Return) {

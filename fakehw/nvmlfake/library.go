@@ -80,7 +80,8 @@ func IsCall(name string) bool {
 type Library struct {
 	model host.Model
 	opts  Options
-	gpus  []*gpu // by NVML index
+	gpus  []*gpu   // by NVML index
+	gone  []string // calls that the driver has given up
 
 	mu   sync.Mutex
 	refs int // Init without Shutdown yet
@@ -91,7 +92,7 @@ var _ nvml.Interface = (*Library)(nil)
 // New returns the NVML of the host m, not initialised yet. It keeps m, which
 // must not change afterwards.
 func New(m host.Model, opts Options) *Library {
-	l := &Library{model: m, opts: opts}
+	l := &Library{model: m, opts: opts, gone: Deprecated(m)}
 	for _, g := range m.NVIDIAGPUs() {
 		l.gpus = append(l.gpus, newGPU(l, g))
 	}
@@ -161,6 +162,9 @@ func (l *Library) check(call string) nvml.Return {
 	}
 	if r, ok := l.opts.Fail[call]; ok {
 		return r
+	}
+	if slices.Contains(l.gone, call) {
+		return nvml.ERROR_DEPRECATED
 	}
 	return nvml.SUCCESS
 }

@@ -2,105 +2,25 @@ package nvmlfake
 
 import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-
-	"gpurig/core/host"
-	"gpurig/fakehw/catalog"
 )
-
-// A Reading is the answer of a call about a full GPU that returns numbers: of a
-// sensor, or of a setting that no fake host changes. Arg is the call's argument,
-// or which of its results.
-type Reading struct {
-	Call  string // as in Options.Fail: "DeviceGetTemperature"
-	Arg   int
-	Value uint64
-}
-
-// Readings returns what an idle GPU answers, in a fixed order; what is not there
-// is not supported. A GPU of the SoC, and one that the catalogue does not have,
-// say nothing. Where the driver is the vGPU manager's, vgpu, a board that it can
-// divide is the host of such, and by virtual functions if it has them.
-func Readings(g host.GPU, vgpu bool) []Reading {
-	if g.PCI == nil {
-		return nil
-	}
-	p, ok := catalog.ByID(g.PCI.ID)
-	if !ok {
-		return nil
-	}
-	s, ok := p.Readings()
-	if !ok {
-		return nil
-	}
-	out := make([]Reading, 0, 64) // about
-	add := func(call string, values ...int) {
-		for i, v := range values {
-			out = append(out, Reading{Call: call, Arg: i, Value: uint64(v)})
-		}
-	}
-	add("DeviceGetTemperature", s.TempC)
-	add("DeviceGetTemperatureThreshold", s.ShutdownC, s.SlowdownC, s.MaxC+10, s.MaxC)
-	add("DeviceGetPowerUsage", s.IdleW*1000)
-	add("DeviceGetPowerManagementMode", 1)
-	add("DeviceGetPowerManagementLimit", s.LimitW*1000)
-	add("DeviceGetPowerManagementDefaultLimit", s.LimitW*1000)
-	add("DeviceGetPowerManagementLimitConstraints", s.MinLimitW*1000, s.LimitW*1000)
-	add("DeviceGetEnforcedPowerLimit", s.LimitW*1000)
-	add("DeviceGetPerformanceState", s.PState)
-	add("DeviceGetPowerState", s.PState)
-	add("DeviceGetClockInfo", s.SM, s.SM, s.Memory, s.Video)
-	add("DeviceGetMaxClockInfo", s.MaxSM, s.MaxSM, s.MaxMem, s.MaxVideo)
-	if s.ECC { // application clocks are for boards of the data centre
-		add("DeviceGetApplicationsClock", s.MaxSM, s.MaxSM, s.MaxMem)
-		add("DeviceGetDefaultApplicationsClock", s.MaxSM, s.MaxSM, s.MaxMem)
-		add("DeviceGetEccMode", 1, 1)
-		add("DeviceGetTotalEccErrors", 0, 0, 0, 0)
-	}
-	if s.Fan >= 0 {
-		add("DeviceGetFanSpeed", s.Fan)
-	}
-	if g.MIG == nil { // which engine of which instance would it be
-		add("DeviceGetUtilizationRates", 0, 0)
-		add("DeviceGetEncoderUtilization", 0, 167000)
-		add("DeviceGetDecoderUtilization", 0, 167000)
-	}
-	link := s.Link // a link sleeps with its GPU
-	if s.PState >= 8 {
-		link = 1
-	}
-	add("DeviceGetCurrPcieLinkGeneration", link)
-	add("DeviceGetMaxPcieLinkGeneration", s.Link)
-	add("DeviceGetCurrPcieLinkWidth", 16)
-	add("DeviceGetMaxPcieLinkWidth", 16)
-	add("DeviceGetPcieReplayCounter", 0)
-	add("DeviceGetComputeMode", 0)
-	add("DeviceGetDisplayMode", 1)
-	add("DeviceGetDisplayActive", 0)
-	add("DeviceGetAccountingMode", 0)
-	add("DeviceGetAccountingBufferSize", 4000)
-	if how, can := p.Virtual(); vgpu && can {
-		add("DeviceGetVirtualizationMode", int(nvml.GPU_VIRTUALIZATION_MODE_HOST_VGPU))
-		add("DeviceGetHostVgpuMode", min(how.VFs, 1))
-	} else {
-		add("DeviceGetVirtualizationMode", 0)
-	}
-	add("DeviceGetMultiGpuBoard", 0)
-	add("DeviceGetBoardId", int(g.PCI.BDF.Domain)<<16|int(g.PCI.BDF.Bus)<<8)
-	return out
-}
 
 // read returns one reading.
 func (g *gpu) read(call string, arg int) (uint64, nvml.Return) {
+	x, r := g.reading(call, arg)
+	return x.Value, r
+}
+
+func (g *gpu) reading(call string, arg int) (Reading, nvml.Return) {
 	r := g.check(call)
-	if r == nvml.SUCCESS {
-		for _, x := range Readings(g.GPU, g.lib.model.Driver.VGPU != "") {
-			if x.Call == call && x.Arg == arg {
-				return x.Value, r
-			}
-		}
-		r = nvml.ERROR_NOT_SUPPORTED
+	if r != nvml.SUCCESS {
+		return Reading{}, r
 	}
-	return 0, r
+	for _, x := range g.readings() {
+		if x.Call == call && x.Arg == arg {
+			return x, r
+		}
+	}
+	return Reading{}, nvml.ERROR_NOT_SUPPORTED
 }
 
 // number is read for a call without an argument.

@@ -1,6 +1,7 @@
 package nvmllib_test
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -90,6 +91,37 @@ func lookups(t *testing.T, lib nvml.Interface) []caller[nvml.Interface] {
 	if r != nvml.SUCCESS {
 		t.Fatalf("DeviceGetCount() = %d", r)
 	}
+	return append(out, pairs(min(n, 4))...)
+}
+
+// pairs are the calls about two of the first n GPUs.
+func pairs(n int) []caller[nvml.Interface] {
+	var out []caller[nvml.Interface]
+	for i := range n {
+		for j := range n {
+			about := func(name string, do func(a, b nvml.Device) (int32, nvml.Return)) {
+				out = append(out, caller[nvml.Interface]{fmt.Sprintf("%s of %d and %d", name, i, j), func(l nvml.Interface) []reflect.Value {
+					a, r := l.DeviceGetHandleByIndex(i)
+					b, r2 := l.DeviceGetHandleByIndex(j)
+					if r != nvml.SUCCESS || r2 != nvml.SUCCESS {
+						return values(int32(0), max(r, r2))
+					}
+					v, r := do(a, b)
+					return values(v, r)
+				}})
+			}
+			about("DeviceGetTopologyCommonAncestor", func(a, b nvml.Device) (int32, nvml.Return) {
+				v, r := a.GetTopologyCommonAncestor(b)
+				return int32(v), r
+			})
+			for kind := range nvml.P2P_CAPS_INDEX_UNKNOWN + 1 {
+				about(fmt.Sprintf("DeviceGetP2PStatus %d", kind), func(a, b nvml.Device) (int32, nvml.Return) {
+					v, r := a.GetP2PStatus(b, kind)
+					return int32(v), r
+				})
+			}
+		}
+	}
 	return out
 }
 
@@ -121,6 +153,16 @@ func ofHandle(on any) []caller[any] {
 			})
 		}
 	case nvml.Device:
+		for scope := range uint32(3) {
+			add(fmt.Sprintf("GetFieldValues of scope %d", scope), func(on any) []reflect.Value {
+				fields := make([]nvml.FieldValue, nvml.FI_MAX+2)
+				for i := range fields {
+					fields[i] = nvml.FieldValue{FieldId: uint32(i), ScopeId: scope}
+				}
+				r := on.(nvml.Device).GetFieldValues(fields)
+				return values(fields, r)
+			})
+		}
 		for n := range nvml.GPU_INSTANCE_PROFILE_COUNT {
 			p, r := h.GetGpuInstanceProfileInfo(n)
 			if r != nvml.SUCCESS {

@@ -38,6 +38,11 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 	for _, call := range slices.Sorted(maps.Keys(opts.Fail)) {
 		w.line("fail %s %d", call, opts.Fail[call])
 	}
+	for _, call := range nvmlfake.Deprecated(m) {
+		if _, named := opts.Fail[call]; !named {
+			w.line("fail %s %d", call, nvml.ERROR_DEPRECATED)
+		}
+	}
 	for _, i := range opts.OffBus {
 		w.line("offbus %d", i)
 	}
@@ -46,7 +51,7 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 		for i, g := range m.NVIDIAGPUs() {
 			if d, r := lib.DeviceGetHandleByIndex(i); r == nvml.SUCCESS {
 				w.gpu(i, d)
-				for _, x := range nvmlfake.Readings(g, m.Driver.VGPU != "") {
+				for _, x := range nvmlfake.Readings(m, g) {
 					w.reading(x)
 				}
 				w.mig(g, d)
@@ -119,11 +124,19 @@ func (w *state) line(format string, args ...any) {
 	w.WriteByte('\n')
 }
 
-// reading is line("reading %s %d %d"): a GPU has half a hundred of them.
+// reading is line("reading %s %d %d"), or a text: a GPU has two hundred of them.
 func (w *state) reading(x nvmlfake.Reading) {
-	b := append(w.AvailableBuffer(), "reading "...)
+	kind := "reading "
+	if x.Text != "" {
+		kind = "text "
+	}
+	b := append(w.AvailableBuffer(), kind...)
 	b = strconv.AppendInt(append(append(b, x.Call...), ' '), int64(x.Arg), 10)
-	b = strconv.AppendUint(append(b, ' '), x.Value, 10)
+	if b = append(b, ' '); x.Text != "" {
+		b = append(b, x.Text...)
+	} else {
+		b = strconv.AppendUint(b, x.Value, 10)
+	}
 	w.Write(append(b, '\n'))
 }
 

@@ -85,16 +85,18 @@ var answers = map[string]question{
 
 	"ecc_mode/current_ecc":                                                 ecc(0),
 	"ecc_mode/pending_ecc":                                                 ecc(1),
-	"ecc_errors/volatile/sram_correctable":                                 sram(func(s nvml.EccSramErrorStatus) uint64 { return s.VolatileCor }),
+	"ecc_errors/volatile/sram_correctable":                                 errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_SRAM),
+	"ecc_errors/volatile/sram_uncorrectable":                               errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_SRAM),
 	"ecc_errors/volatile/sram_uncorrectable_parity":                        sram(func(s nvml.EccSramErrorStatus) uint64 { return s.VolatileUncParity }),
 	"ecc_errors/volatile/sram_uncorrectable_secded":                        sram(func(s nvml.EccSramErrorStatus) uint64 { return s.VolatileUncSecDed }),
-	"ecc_errors/volatile/dram_correctable":                                 errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC),
-	"ecc_errors/volatile/dram_uncorrectable":                               errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC),
-	"ecc_errors/aggregate/sram_correctable":                                sram(func(s nvml.EccSramErrorStatus) uint64 { return s.AggregateCor }),
+	"ecc_errors/volatile/dram_correctable":                                 errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_DRAM),
+	"ecc_errors/volatile/dram_uncorrectable":                               errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC, nvml.MEMORY_LOCATION_DRAM),
+	"ecc_errors/aggregate/sram_correctable":                                errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_SRAM),
+	"ecc_errors/aggregate/sram_uncorrectable":                              errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_SRAM),
 	"ecc_errors/aggregate/sram_uncorrectable_parity":                       sram(func(s nvml.EccSramErrorStatus) uint64 { return s.AggregateUncParity }),
 	"ecc_errors/aggregate/sram_uncorrectable_secded":                       sram(func(s nvml.EccSramErrorStatus) uint64 { return s.AggregateUncSecDed }),
-	"ecc_errors/aggregate/dram_correctable":                                errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC),
-	"ecc_errors/aggregate/dram_uncorrectable":                              errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC),
+	"ecc_errors/aggregate/dram_correctable":                                errorsIn(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_DRAM),
+	"ecc_errors/aggregate/dram_uncorrectable":                              errorsIn(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.AGGREGATE_ECC, nvml.MEMORY_LOCATION_DRAM),
 	"ecc_errors/aggregate/sram_threshold_exceeded":                         exceeded,
 	"ecc_errors/aggregate_uncorrectable_sram_sources/sram_l2":              sram(func(s nvml.EccSramErrorStatus) uint64 { return s.AggregateUncBucketL2 }),
 	"ecc_errors/aggregate_uncorrectable_sram_sources/sram_sm":              sram(func(s nvml.EccSramErrorStatus) uint64 { return s.AggregateUncBucketSm }),
@@ -169,7 +171,7 @@ var answers = map[string]question{
 	"fabric/cliqueId":    fabric(func(f nvml.GpuFabricInfo) string { return fmt.Sprint(f.CliqueId) }),
 	"fabric/clusterUuid": fabric(func(f nvml.GpuFabricInfo) string { return uuid(f.ClusterUuid) }),
 
-	"platformInfo/module_id": platform(func(p nvml.PlatformInfo) string { return fmt.Sprint(p.ModuleId) }),
+	"platformInfo/module_id": count(nvml.Device.GetModuleId, ""),
 	"platformInfo/host_id":   platform(func(p nvml.PlatformInfo) string { return fmt.Sprint(p.HostId) }),
 	"platformInfo/peer_type": platform(func(p nvml.PlatformInfo) string {
 		return [...]string{"Direct Connected", "Switch Connected"}[p.PeerType&1]

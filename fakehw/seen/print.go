@@ -176,24 +176,28 @@ func throughput(counter nvml.PcieUtilCounter) question {
 	}
 }
 
+// mebibytes rounds up, as nvidia-smi does: what is free and what is reserved add up to
+// one more than there is in every capture.
+func mebibytes(n uint64) string { return unit((n+1<<20-1)>>20, "MiB") }
+
 func memory(of func(nvml.Memory_v2) uint64) question {
 	return func(d nvml.Device) (string, nvml.Return) {
 		m, r := d.GetMemoryInfo_v2()
-		return unit(of(m)>>20, "MiB"), r
+		return mebibytes(of(m)), r
 	}
 }
 
 func bar1(of func(nvml.BAR1Memory) uint64) question {
 	return func(d nvml.Device) (string, nvml.Return) {
 		m, r := d.GetBAR1MemoryInfo()
-		return unit(of(m)>>20, "MiB"), r
+		return mebibytes(of(m)), r
 	}
 }
 
 func protected(of func(nvml.Memory) uint64) question {
 	return func(d nvml.Device) (string, nvml.Return) {
 		m, r := d.GetConfComputeProtectedMemoryUsage()
-		return unit(of(m)>>20, "MiB"), r
+		return mebibytes(of(m)), r
 	}
 }
 
@@ -244,9 +248,9 @@ func yesNo(n uint32) string {
 	return "No"
 }
 
-func errorsIn(kind nvml.MemoryErrorType, counter nvml.EccCounterType) question {
+func errorsIn(kind nvml.MemoryErrorType, counter nvml.EccCounterType, at nvml.MemoryLocation) question {
 	return func(d nvml.Device) (string, nvml.Return) {
-		n, r := d.GetMemoryErrorCounter(kind, counter, nvml.MEMORY_LOCATION_DRAM)
+		n, r := d.GetMemoryErrorCounter(kind, counter, at)
 		return fmt.Sprint(n), r
 	}
 }

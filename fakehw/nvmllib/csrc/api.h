@@ -47,6 +47,14 @@ unsigned begin_mig(const char *call, void *d, struct part *at);
 unsigned start(const char *call);
 unsigned stop(void);
 
+/* reading finds what a full GPU answers; 0: nothing. first is its number, or 0. */
+const struct reading *reading(const struct gpu *g, const char *call, unsigned arg);
+unsigned long long first(const struct gpu *g, const char *call);
+
+/* several is begin_at for a call of n results, of which there are all or none. args
+ * is whether the caller's pointers are good. */
+unsigned several(const char *call, void *d, int args, struct part *at, unsigned long long *out, unsigned n);
+
 /* unsupported is the whole of a call that is not modelled. */
 unsigned unsupported(const char *call);
 

@@ -66,7 +66,8 @@ API unsigned nvmlDeviceGetMemoryInfo(void *d, struct memory *out)
 	unsigned long long total = at.ci ? at.ci->memory : at.gpu->memory;
 	if (!out || !total)
 		return leave(out ? NOT_SUPPORTED : INVALID_ARGUMENT);
-	*out = (struct memory){.total = total, .free = total};
+	unsigned long long kept = at.ci ? 0 : first(at.gpu, "DeviceGetMemoryInfo_v2");
+	*out = (struct memory){.total = total, .used = kept, .free = total - kept};
 	return leave(SUCCESS);
 }
 
@@ -80,8 +81,10 @@ API unsigned nvmlDeviceGetMemoryInfo_v2(void *d, struct memory_v2 *out)
 		r = VERSION_MISMATCH;
 	if (!r && (at.ci || !at.gpu->memory))
 		r = NOT_SUPPORTED;
-	if (!r)
-		*out = (struct memory_v2){.version = out->version, .total = at.gpu->memory, .free = at.gpu->memory};
+	if (r)
+		return leave(r);
+	unsigned long long kept = first(at.gpu, "DeviceGetMemoryInfo_v2");
+	*out = (struct memory_v2){.version = out->version, .total = at.gpu->memory, .reserved = kept, .free = at.gpu->memory - kept};
 	return leave(r);
 }
 
@@ -94,8 +97,10 @@ API unsigned nvmlDeviceGetBAR1MemoryInfo(void *d, struct memory *out)
 	unsigned long long size = r ? 0 : at.ci ? at.ci->bar1 : at.gpu->bar1;
 	if (!r && !size)
 		r = NOT_SUPPORTED;
-	if (!r)
-		*out = (struct memory){.total = size, .free = size};
+	if (r)
+		return leave(r);
+	unsigned long long used = at.ci ? 0 : first(at.gpu, "DeviceGetBAR1MemoryInfo");
+	*out = (struct memory){.total = size, .used = used, .free = size - used};
 	return leave(r);
 }
 
@@ -153,61 +158,4 @@ API unsigned nvmlDeviceGetPciInfoExt(void *d, struct pci_info_ext *out)
 	    .subsystem_id = g->subsystem_id, .base_class = g->base_class, .sub_class = g->sub_class};
 	memcpy(out->bus_id, g->bus_id, sizeof out->bus_id);
 	return leave(SUCCESS);
-}
-
-struct fabric {
-	unsigned char cluster[16];
-	unsigned status, clique;
-	unsigned char state;
-};
-
-API unsigned nvmlDeviceGetGpuFabricInfo(void *d, struct fabric *out)
-{
-	struct part at;
-	unsigned r = begin_at("DeviceGetGpuFabricInfo", d, 0, &at);
-	if (!r && !out)
-		r = INVALID_ARGUMENT;
-	if (!r && (at.ci || !at.gpu->has_fabric))
-		r = NOT_SUPPORTED;
-	if (!r)
-		*out = (struct fabric){.state = at.gpu->fabric};
-	return leave(r);
-}
-
-struct fabric_v2 {
-	unsigned version;
-	unsigned char cluster[16];
-	unsigned status, clique;
-	unsigned char state;
-	unsigned health;
-};
-
-struct fabric_v3 {
-	unsigned version;
-	unsigned char cluster[16];
-	unsigned status, clique;
-	unsigned char state;
-	unsigned health;
-	unsigned char summary;
-};
-
-API unsigned nvmlDeviceGetGpuFabricInfoV(void *d, void *out)
-{
-	struct part at;
-	unsigned r = begin_at("DeviceGetGpuFabricInfoV", d, 0, &at);
-	if (!r && !out)
-		r = INVALID_ARGUMENT;
-	if (!r && (at.ci || !at.gpu->has_fabric))
-		r = NOT_SUPPORTED;
-	if (r)
-		return leave(r);
-	struct fabric_v2 *v2 = out;
-	struct fabric_v3 *v3 = out;
-	if (v2->version == VERSION(struct fabric_v2, 2))
-		*v2 = (struct fabric_v2){.version = v2->version, .state = at.gpu->fabric};
-	else if (v3->version == VERSION(struct fabric_v3, 3))
-		*v3 = (struct fabric_v3){.version = v3->version, .state = at.gpu->fabric};
-	else
-		r = VERSION_MISMATCH;
-	return leave(r);
 }

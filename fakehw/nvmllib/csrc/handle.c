@@ -60,6 +60,7 @@ unsigned handle_find(struct host *h, void *p, int kind, struct part *out)
 	struct handle *want = p;
 	if (kind ? (int)want->kind != kind : want->kind > MIG)
 		return INVALID_ARGUMENT;
+	out->host = h;
 	out->handle = want;
 	for (int i = 0; i < h->ngpus && !out->gpu; i++)
 		if (!strcmp(gpu_name(&h->gpus[i]), want->gpu))

@@ -15,6 +15,7 @@
  *     cc MAJOR MINOR   memory BYTES   bar1 BYTES   migmode NOW PENDING
  *     pci DOMAIN BUS DEVICE ID SUBSYSTEM BASECLASS SUBCLASS BUSID LEGACY
  *     reading CALL ARG VALUE           what CALL returns for its argument ARG
+ *     text CALL ARG TEXT               the same where that is a text
  *     profile NUMBER ID SLICES COUNT SMS REMAINING MEMORYMB ENGINES
  *       profilename TEXT   place START SIZE
  *     gi ID PROFILE START SIZE
@@ -195,12 +196,15 @@ static int profile_name(struct gpu *g, char *line)
 	return g->nprofiles && text(line, g->profiles[g->nprofiles - 1].name, sizeof g->profiles[0].name);
 }
 
-static int reading(struct gpu *g, char *line)
+static int reading(struct gpu *g, char *line, int is_text)
 {
-	if (g->nreadings >= MAX_READINGS)
+	struct reading *more = grow(g->readings, g->nreadings, MAX_READINGS, sizeof *more);
+	if (!more)
 		return 0;
-	struct reading *x = &g->readings[g->nreadings++];
-	return text(next(&line), x->call, sizeof x->call) && small(&line, &x->arg) && number(&line, &x->value);
+	g->readings = more;
+	struct reading *x = &more[g->nreadings++];
+	return text(next(&line), x->call, sizeof x->call) && small(&line, &x->arg) &&
+	       (is_text ? text(line, x->text, sizeof x->text) : number(&line, &x->value));
 }
 
 static int profile_place(struct gpu *g, char *line)
@@ -256,8 +260,8 @@ static int of_gpu(struct reader *r, const char *key, char *line)
 		return small(&line, &g->max_mig);
 	if (!strcmp(key, "profile"))
 		return profile(g, line);
-	if (!strcmp(key, "reading"))
-		return reading(g, line);
+	if (!strcmp(key, "reading") || !strcmp(key, "text"))
+		return reading(g, line, *key == 't');
 	if (!strcmp(key, "profilename"))
 		return profile_name(g, line);
 	if (!strcmp(key, "place"))
@@ -338,6 +342,8 @@ void host_free(struct host *h)
 {
 	if (!h)
 		return;
+	for (int i = 0; i < h->ngpus; i++)
+		free(h->gpus[i].readings);
 	free(h->gpus);
 	free(h->faults);
 	free(h);

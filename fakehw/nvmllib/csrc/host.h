@@ -8,7 +8,7 @@
 #ifndef GPURIG_HOST_H
 #define GPURIG_HOST_H
 
-enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_GPUS = 256, MAX_READINGS = 96 };
+enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_GPUS = 256, MAX_READINGS = 4096 };
 
 /* What nvml calls a placement. */
 struct place {
@@ -20,12 +20,13 @@ struct engines {
 	unsigned copy, decoders, encoders, jpeg, ofa;
 };
 
-/* The answer of a call about a GPU that returns numbers; arg is its argument, or
- * which of its results. */
+/* The answer of a call about a GPU that returns numbers or a text; arg is its
+ * argument, or which of its results. */
 struct reading {
 	char call[48];
 	unsigned arg;
 	unsigned long long value;
+	char text[48]; /* empty: it is a number */
 };
 
 /* A GPU instance profile of a GPU. */
@@ -76,7 +77,7 @@ struct gpu {
 	unsigned long long memory, bar1; /* bytes */
 	unsigned domain, bus, device, pci_id, subsystem_id, base_class, sub_class;
 	char bus_id[32], bus_id_legacy[16];
-	struct reading readings[MAX_READINGS];
+	struct reading *readings;
 	int nreadings;
 	struct profile profiles[MAX_PROFILES];
 	int nprofiles;
@@ -131,6 +132,7 @@ struct handle {
 
 /* The parts of the host that a handle leads to; those above it are set too. */
 struct part {
+	struct host *host;
 	struct handle *handle;
 	struct gpu *gpu;
 	struct gi *gi;

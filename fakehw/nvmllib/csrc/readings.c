@@ -3,13 +3,18 @@
 
 #include <string.h>
 
-/* find returns a reading, or 0. */
-static const struct reading *find(const struct gpu *g, const char *call, unsigned arg)
+const struct reading *reading(const struct gpu *g, const char *call, unsigned arg)
 {
 	for (int i = 0; i < g->nreadings; i++)
 		if (g->readings[i].arg == arg && !strcmp(g->readings[i].call, call))
 			return &g->readings[i];
 	return 0;
+}
+
+unsigned long long first(const struct gpu *g, const char *call)
+{
+	const struct reading *x = reading(g, call, 0);
+	return x ? x->value : 0;
 }
 
 /* one answers a call with one result; args is how many arguments it knows. */
@@ -21,7 +26,7 @@ static unsigned one(const char *call, void *d, unsigned arg, unsigned args, unsi
 		r = NOT_SUPPORTED;
 	if (!r && (!out || arg >= args))
 		r = INVALID_ARGUMENT;
-	const struct reading *x = r ? 0 : find(at.gpu, call, arg);
+	const struct reading *x = r ? 0 : reading(at.gpu, call, arg);
 	return leave(r ? r : give_number(x != 0, x ? (unsigned)x->value : 0, out));
 }
 
@@ -33,7 +38,7 @@ static unsigned two(const char *call, void *d, unsigned *first, unsigned *second
 		r = NOT_SUPPORTED;
 	if (!r && (!first || !second))
 		r = INVALID_ARGUMENT;
-	const struct reading *a = r ? 0 : find(at.gpu, call, 0), *b = r ? 0 : find(at.gpu, call, 1);
+	const struct reading *a = r ? 0 : reading(at.gpu, call, 0), *b = r ? 0 : reading(at.gpu, call, 1);
 	if (!r && (!a || !b))
 		r = NOT_SUPPORTED;
 	if (!r) {
@@ -68,6 +73,9 @@ PLAIN(DeviceGetVirtualizationMode)
 PLAIN(DeviceGetHostVgpuMode)
 PLAIN(DeviceGetMultiGpuBoard)
 PLAIN(DeviceGetBoardId)
+PLAIN(DeviceGetModuleId)
+PLAIN(DeviceGetGpuMaxPcieLinkGeneration)
+PLAIN(DeviceGetRetiredPagesPendingStatus)
 
 #define INDEXED(call, args) \
 	API unsigned nvml##call(void *d, unsigned arg, unsigned *out) { return one(#call, d, arg, args, out); }
@@ -78,6 +86,11 @@ INDEXED(DeviceGetClockInfo, 4)
 INDEXED(DeviceGetMaxClockInfo, 4)
 INDEXED(DeviceGetApplicationsClock, 4)
 INDEXED(DeviceGetDefaultApplicationsClock, 4)
+INDEXED(DeviceGetMaxCustomerBoostClock, 4)
+INDEXED(DeviceGetPcieThroughput, 2)
+INDEXED(DeviceGetNvLinkState, 36)
+INDEXED(DeviceGetNvLinkVersion, 36)
+INDEXED(DeviceGetNvLinkRemoteDeviceType, 36)
 
 #define PAIR(call) \
 	API unsigned nvml##call(void *d, unsigned *a, unsigned *b) { return two(#call, d, a, b); }
@@ -86,6 +99,8 @@ PAIR(DeviceGetPowerManagementLimitConstraints)
 PAIR(DeviceGetEccMode)
 PAIR(DeviceGetEncoderUtilization)
 PAIR(DeviceGetDecoderUtilization)
+PAIR(DeviceGetJpgUtilization)
+PAIR(DeviceGetOfaUtilization)
 
 struct utilization {
 	unsigned gpu, memory;
@@ -102,6 +117,23 @@ API unsigned nvmlDeviceGetTotalEccErrors(void *d, unsigned type, unsigned counte
 	unsigned r = one("DeviceGetTotalEccErrors", d, type < 2 && counter < 2 ? type * 2 + counter : 4, 4, out ? &n : 0);
 	if (!r)
 		*out = n;
+	return r;
+}
+
+unsigned several(const char *call, void *d, int args, struct part *at, unsigned long long *out, unsigned n)
+{
+	unsigned r = begin_at(call, d, 0, at);
+	if (!r && at->ci)
+		r = NOT_SUPPORTED;
+	if (!r && !args)
+		r = INVALID_ARGUMENT;
+	for (unsigned i = 0; !r && i < n; i++) {
+		const struct reading *x = reading(at->gpu, call, i);
+		if (!x)
+			r = NOT_SUPPORTED;
+		else
+			out[i] = x->value;
+	}
 	return r;
 }
 

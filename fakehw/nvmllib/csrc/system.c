@@ -20,7 +20,7 @@ API const char *nvmlErrorString(unsigned code)
 	    "Interrupt Request Issue", "NVML Shared Library Not Found", "Function Not Found", "Corrupted infoROM", "GPU is lost",
 	    "GPU requires reset", "GPU access blocked by the operating system", "Driver/library version mismatch",
 	    "In use by another client", "Insufficient Memory", "No data", "Not supported on vGPU with ECC enabled",
-	    "Insufficient Resources", "Frequency Not Supported", "Argument version mismatch", "Deprecated", "Not Ready",
+	    "Insufficient Resources", "Frequency Not Supported", "Argument version mismatch", "Requested functionality has been deprecated", "Not Ready",
 	    "No GPUs were found", "Invalid State", "Reset type not supported"};
 	return code < sizeof texts / sizeof *texts ? texts[code] : "Unknown Error";
 }

@@ -78,10 +78,12 @@ static unsigned watts(unsigned r, unsigned milli, char *out)
 		return watts(r, n, out);                      \
 	}
 
+/* mebibytes rounds up: in every capture, what is free and what is reserved add up to
+ * one more than there is. */
 static unsigned mebibytes(unsigned r, unsigned long long bytes, char *out)
 {
 	if (!r)
-		snprintf(out, TEXT, "%llu", bytes >> 20);
+		snprintf(out, TEXT, "%llu", (bytes + (1 << 20) - 1) >> 20);
 	return r;
 }
 

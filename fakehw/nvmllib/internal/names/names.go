@@ -12,7 +12,7 @@ var (
 	declared = regexp.MustCompile(`\bDECLDIR\b[ *a-z]*\b(nvml[A-Z]\w*)\s*\(`)
 	// Older names of a function, kept by a macro: nvmlInit for nvmlInit_v2.
 	renamed = regexp.MustCompile(`(?m)^\s*#\s*define\s+(nvml[A-Z]\w*)\s+nvml[A-Z]\w*\s*$`)
-	defined = regexp.MustCompile(`(?m)^(?:API [\w \*]+?\b(nvml[A-Z]\w*)\(|(TEXT_CALL|NUMBER_CALL|STUB|PLAIN|INDEXED|PAIR|PROCESSES)\((\w+))`)
+	defined = regexp.MustCompile(`(?m)^(?:API [\w \*]+?\b(nvml[A-Z]\w*)\(|(TEXT_CALL|NUMBER_CALL|STUB|PLAIN|INDEXED|PAIR|LONG|STRUCT|VERSIONED|PROCESSES)\((\w+))`)
 	typ     = regexp.MustCompile(`_t$`)
 )
 
