@@ -58,9 +58,11 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if err != nil {
 		return nil, err
 	}
-	if job.Container != "" && job.Container != file.Container {
-		return nil, &UsageError{Msg: fmt.Sprintf("%s is for container %q, and this is %q", job.File, file.Container, job.Container),
-			Hint: "a copied or renamed container needs a hook file of its own, which gpurig translate --name writes"}
+	if job.Container != "" {
+		if err := file.CheckContainer(job.Container); err != nil {
+			return nil, &UsageError{Msg: fmt.Sprintf("%s %v", job.File, err),
+				Hint: "a copied or renamed container needs a hook file of its own, which gpurig translate --name writes"}
+		}
 	}
 	if job.Inside { // we are the container's root already
 		file.Owner = self()

@@ -4,7 +4,10 @@
 // It reads, writes and checks the file; carrying it out is package hook's job.
 package hookspec
 
-import "io/fs"
+import (
+	"fmt"
+	"io/fs"
+)
 
 // Version is the version this package writes, and the only one it reads.
 const Version = 1
@@ -22,6 +25,15 @@ type File struct {
 	Modes       []Mode       `json:"modes,omitempty"`
 	// Strict refuses the start where it would otherwise be warned of something.
 	Strict bool `json:"strict,omitempty"`
+}
+
+// CheckContainer refuses the file for a container of another name: what it makes,
+// and its journal, are one container's.
+func (f File) CheckContainer(name string) error {
+	if name != f.Container {
+		return fmt.Errorf("is for container %q, and this is %q", f.Container, name)
+	}
+	return nil
 }
 
 // An Owner is a user and group id of the host.

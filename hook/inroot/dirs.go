@@ -146,11 +146,11 @@ func (r *Root) asOwner(f func() error) error {
 // that its container gets maps ids (mount_setattr(2)), as Incus 6 has it, and LXD
 // where the kernel passes its check.
 func (r *Root) AtRest() error {
-	st, err := r.Lstat("/")
+	i, err := r.Lstat("/")
 	if err != nil {
 		return err
 	}
-	if st.Uid == 0 && st.Gid == 0 {
+	if i.UID == 0 && i.GID == 0 {
 		r.owner = Owner{}
 	}
 	return nil

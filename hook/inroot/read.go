@@ -13,15 +13,44 @@ import (
 	"gpurig/hook/calls"
 )
 
+// An Info is what lstat(2) says of a path.
+type Info struct {
+	Mode     fs.FileMode // type and permission bits
+	Size     int64
+	UID, GID uint32
+	Dev, Ino uint64
+}
+
 // Lstat returns what is at p; a link in the last component is not followed.
-func (r *Root) Lstat(p string) (unix.Stat_t, error) {
-	var st unix.Stat_t
+func (r *Root) Lstat(p string) (Info, error) {
 	fd, err := r.find(p, unix.O_NOFOLLOW, anyMount)
 	if err != nil {
-		return st, explain("lstat", p, err)
+		return Info{}, explain("lstat", p, err)
 	}
 	defer unix.Close(fd)
-	return st, explain("lstat", p, calls.Fstat(fd, &st))
+	var st unix.Stat_t
+	if err := calls.Fstat(fd, &st); err != nil {
+		return Info{}, explain("lstat", p, err)
+	}
+	return Info{Mode: fileType(st.Mode) | fs.FileMode(st.Mode&0o777), Size: st.Size, UID: st.Uid, GID: st.Gid, Dev: st.Dev, Ino: st.Ino}, nil
+}
+
+func fileType(mode uint32) fs.FileMode {
+	switch mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		return 0
+	case unix.S_IFDIR:
+		return fs.ModeDir
+	case unix.S_IFLNK:
+		return fs.ModeSymlink
+	case unix.S_IFIFO:
+		return fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		return fs.ModeSocket
+	case unix.S_IFCHR:
+		return fs.ModeDevice | fs.ModeCharDevice
+	}
+	return fs.ModeDevice
 }
 
 // Readlink returns the text of the link at p.

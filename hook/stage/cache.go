@@ -21,42 +21,57 @@ func (w *work) writeCache(ours []string) error {
 	if err := w.Next("read the libraries of the container"); err != nil {
 		return err
 	}
-	v := view{w}
-	folders, unreached, skipped := ldcache.Order(v, ours)
-	for _, s := range skipped {
+	scan := func() Scan { return w.remember(func() Scan { return scan(view{w}, ours) }) }
+	got := scan()
+	for _, s := range got.confSkipped {
 		w.note("loader configuration: left out %s", s)
 	}
-	if unreached > 0 {
+	if got.unreached > 0 {
 		w.note("%s does not include %s: a later ldconfig in the container loses the GPU's libraries until its next start", confFile, confDir)
 	}
-	built := ldcache.Build(v, folders)
-	made, err := w.sonameLinks(ldcache.Within(v, built.Links, ours))
+	made, err := w.sonameLinks(got.links)
 	if err != nil {
 		return err
 	}
 	if made { // a link that led nowhere may lead to a library by now
-		built = ldcache.Build(v, folders)
+		got = scan()
 	}
 	// What could not be read because we are to stop is not what the image has.
 	if err := w.Next("write %s", cacheFile); err != nil {
 		return err
 	}
-	for _, s := range built.Skipped {
+	for _, s := range got.skipped {
 		if slices.Contains(ours, s.Path) && !notExist(s.Err) {
 			return fmt.Errorf("library cache: %s", s) // what we came for would not be in it
 		}
 		w.note("library cache: left out %s", s)
 	}
-	if built.SkipsOmitted > 0 {
-		w.note("library cache: %d more left out", built.SkipsOmitted)
+	if got.skipsOmitted > 0 {
+		w.note("library cache: %d more left out", got.skipsOmitted)
 	}
+	return w.write(cacheFile, got.data)
+}
+
+// scan reads the libraries of a root for its cache.
+func scan(v view, ours []string) Scan {
+	var s Scan
+	var folders []string
+	folders, s.unreached, s.confSkipped = ldcache.Order(v, ours)
+	built := ldcache.Build(v, folders)
+	s.links, s.skipped, s.skipsOmitted = ldcache.Within(v, built.Links, ours), built.Skipped, built.SkipsOmitted
 	built.Cache.Generator = generator
-	return w.write(cacheFile, built.Cache.Marshal())
+	s.data = built.Cache.Marshal()
+	return s
 }
 
 // sonameLinks makes the links in our folders that the cache relies on, and reports
 // whether there were any.
 func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
+	links = slices.DeleteFunc(slices.Clone(links), func(l ldcache.Link) bool { // the plan has said where these lead
+		return slices.ContainsFunc(w.file.Links, func(p hookspec.Link) bool {
+			return p.Path == path.Join(l.Real, l.Name) || p.Path == path.Join(l.Dir, l.Name)
+		})
+	})
 	for _, l := range links {
 		if err := w.recordLink(path.Join(l.Real, l.Name), l.Target, true); err != nil {
 			return false, err

@@ -72,28 +72,27 @@ func (p pathFile) isOurs(data []byte) bool {
 }
 
 func newJournal(store Store) *journal {
-	return &journal{Version: journalVersion, Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, store: store}
+	return &journal{Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, store: store}
 }
 
 func readJournal(store Store) (*journal, error) {
 	data, err := store.Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return newJournal(store), nil
+		j := newJournal(store)
+		j.Version = journalVersion
+		return j, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
-	var head struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return nil, fmt.Errorf("journal %s: not JSON: %w", store.Name(), err)
-	}
-	if head.Version != journalVersion {
-		return nil, fmt.Errorf("journal %s has version %d, this cdi-hook reads version %d", store.Name(), head.Version, journalVersion)
-	}
 	j := newJournal(store)
-	if err := json.Unmarshal(data, j); err != nil {
+	err = json.Unmarshal(data, j)
+	switch _, syntax := errors.AsType[*json.SyntaxError](err); {
+	case syntax:
+		return nil, fmt.Errorf("journal %s: not JSON: %w", store.Name(), err)
+	case j.Version != journalVersion:
+		return nil, fmt.Errorf("journal %s has version %d, this cdi-hook reads version %d", store.Name(), j.Version, journalVersion)
+	case err != nil:
 		return nil, fmt.Errorf("journal %s: %w", store.Name(), err)
 	}
 	j.saved, j.savedLifetime = data, j.Lifetime
@@ -103,7 +102,7 @@ func readJournal(store Store) (*journal, error) {
 // save writes the journal if it changed: old or new, never mixed. An empty one
 // that was never written stays unwritten.
 func (j *journal) save() error {
-	data, err := json.MarshalIndent(j, "", " ")
+	data, err := json.Marshal(j)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -125,7 +124,7 @@ func (j *journal) save() error {
 func (j *journal) onlyItsLifetime() bool {
 	as := *j
 	as.Lifetime = j.savedLifetime
-	data, err := json.MarshalIndent(&as, "", " ")
+	data, err := json.Marshal(&as)
 	return err == nil && bytes.Equal(append(data, '\n'), j.saved)
 }
 

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"io/fs"
 	"path"
 	"strings"
 
@@ -60,9 +61,9 @@ func (w *work) recordPoint(m hookspec.MountPoint) error {
 	if err := w.recordDir(path.Dir(m.Path)); err != nil {
 		return err
 	}
-	st, err := w.root.Lstat(m.Path)
+	i, err := w.root.Lstat(m.Path)
 	switch {
-	case err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK:
+	case err == nil && i.Mode&fs.ModeSymlink != 0:
 		text, err := w.root.Readlink(m.Path)
 		if err != nil {
 			return err

@@ -3,8 +3,6 @@ package stage
 import (
 	"io/fs"
 
-	"golang.org/x/sys/unix"
-
 	"gpurig/hook/inroot"
 )
 
@@ -12,7 +10,7 @@ import (
 // what they mean in the container: links are followed inside it. What a method
 // does, and its errors, are those of the method of *inroot.Root.
 type Root interface {
-	Lstat(p string) (unix.Stat_t, error)
+	Lstat(p string) (inroot.Info, error)
 	Readlink(p string) (string, error)
 	ReadFile(p string, limit int64) ([]byte, error)
 	OpenFile(p string) (inroot.File, error)

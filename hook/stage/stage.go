@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/ldcache"
 	"gpurig/hook/inroot"
 )
 
@@ -49,6 +50,21 @@ type Options struct {
 	// whether a process is still there.
 	Lifetime *Lifetime
 	Runs     func(Process) bool
+
+	// Remember may return what it got for the same libraries in the same places,
+	// of a caller that knows so, in place of what read makes; nil: it never does.
+	Remember func(read func() Scan) Scan
+}
+
+// A Scan is what was read of a root's libraries: a loader cache and what it needs.
+// It is not changed.
+type Scan struct {
+	links        []ldcache.Link // SONAME links to be made in our folders
+	skipped      []ldcache.Skip
+	skipsOmitted int
+	confSkipped  []ldcache.Skip
+	unreached    int // of our folders, by the root's own configuration
+	data         []byte
 }
 
 // Run carries out one stage of a file. The notes are things that went otherwise
@@ -58,7 +74,10 @@ func Run(s Stage, file hookspec.File, o Options) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &work{Steps: o.Steps, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, namesIn: map[string][]string{}}
+	w := &work{Steps: o.Steps, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}}
+	if w.remember == nil {
+		w.remember = func(read func() Scan) Scan { return read() }
+	}
 	err = w.do(s)
 	return w.notes, err
 }
@@ -88,6 +107,7 @@ type work struct {
 	journal  *journal
 	lifetime *Lifetime // that this stage belongs to; nil: to none
 	runs     func(Process) bool
+	remember func(read func() Scan) Scan
 	notes    []string
 	wrote    []ownFile           // to be read back
 	linked   []hookspec.Link     // links beside those of the file, to be read back
@@ -163,11 +183,11 @@ func (w *work) prepare() error {
 // pointsBack looks once more at every mount point.
 func (w *work) pointsBack() error {
 	for _, m := range w.file.MountPoints {
-		st, err := w.root.Lstat(m.Path)
+		i, err := w.root.Lstat(m.Path)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
-		if kind := st.Mode & unix.S_IFMT; kind == unix.S_IFLNK && !m.Dir || m.Dir && kind != unix.S_IFDIR && kind != unix.S_IFLNK {
+		if link := i.Mode&fs.ModeSymlink != 0; link && !m.Dir || m.Dir && !link && !i.Mode.IsDir() {
 			return fmt.Errorf("read back: mount point %s is something else: the container changed it meanwhile", m.Path)
 		}
 	}
@@ -259,11 +279,11 @@ func (w *work) readBack() error {
 		}
 	}
 	for _, m := range w.file.Modes {
-		st, err := w.root.Lstat(m.Path)
+		i, err := w.root.Lstat(m.Path)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
 		}
-		if fs.FileMode(st.Mode&0o777) != m.Mode {
+		if i.Mode.Perm() != m.Mode {
 			return changed("the mode of", m.Path)
 		}
 	}

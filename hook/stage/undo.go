@@ -198,9 +198,13 @@ func (w *work) ownLinksTo(point string) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
+	from, _ := slices.BinarySearch(names, stem+".so")
+	for _, n := range names[from:] {
+		if !strings.HasPrefix(n, stem+".so") {
+			break
+		}
 		p := path.Join(dir, n)
-		if _, known := w.journal.Links[p]; known || !strings.HasPrefix(n, stem+".so") {
+		if _, known := w.journal.Links[p]; known {
 			continue
 		}
 		text, err := w.root.Readlink(p)

@@ -1,12 +1,6 @@
 package stage
 
-import (
-	"io/fs"
-
-	"golang.org/x/sys/unix"
-
-	"gpurig/core/ldcache"
-)
+import "gpurig/core/ldcache"
 
 // Limits of what is read of an image.
 const (
@@ -23,11 +17,8 @@ func (v view) Lstat(p string) (ldcache.Info, error) {
 	if err := v.w.Context.Err(); err != nil {
 		return ldcache.Info{}, err
 	}
-	st, err := v.w.root.Lstat(p)
-	if err != nil {
-		return ldcache.Info{}, err
-	}
-	return ldcache.Info{Mode: fileMode(st.Mode), Size: st.Size}, nil
+	i, err := v.w.root.Lstat(p)
+	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
 }
 
 func (v view) Readlink(p string) (string, error)  { return v.w.root.Readlink(p) }
@@ -36,22 +27,4 @@ func (v view) ReadDir(p string) ([]string, error) { return v.w.root.ReadDir(p, m
 
 func (v view) Open(p string) (ldcache.Reader, error) {
 	return v.w.root.OpenFile(p)
-}
-
-func fileMode(mode uint32) fs.FileMode {
-	switch mode & unix.S_IFMT {
-	case unix.S_IFREG:
-		return 0
-	case unix.S_IFDIR:
-		return fs.ModeDir
-	case unix.S_IFLNK:
-		return fs.ModeSymlink
-	case unix.S_IFIFO:
-		return fs.ModeNamedPipe
-	case unix.S_IFSOCK:
-		return fs.ModeSocket
-	case unix.S_IFCHR:
-		return fs.ModeDevice | fs.ModeCharDevice
-	}
-	return fs.ModeDevice
 }

@@ -9,6 +9,7 @@ import (
 	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/fakehw/tree"
+	"gpurig/hook/stage"
 	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
@@ -23,7 +24,7 @@ type Container struct {
 	root     *tree.Tree // outlives runs; nil: removed
 	readOnly bool
 	fresh    bool // the root is as in the image
-	journal  *journal
+	journal  journal
 
 	running  *view // nil: not running
 	file     hookspec.File
@@ -44,7 +45,6 @@ func (c *Container) Start(_ context.Context, h target.Host, p plan.Plan) error {
 	if err != nil {
 		return fmt.Errorf("start %s: %w", c.config.Name, err)
 	}
-	c.take(e)
 	c.warnings = nil
 	err = c.start(h, e)
 	c.fresh = false
@@ -61,7 +61,7 @@ func (c *Container) take(e emission) { c.lines, c.conf, c.file = e.lines, e.conf
 
 // start goes through the stages in liblxc's order (start.c, lxc_setup).
 func (c *Container) start(h target.Host, e emission) error {
-	if err := c.preStart(); err != nil {
+	if err := c.preStart(e); err != nil {
 		return err
 	}
 	s := c.space()
@@ -82,27 +82,30 @@ func (c *Container) start(h target.Host, e emission) error {
 	}
 	c.running = &view{space: s, conf: &c.conf, manager: c.sim.manager(), cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
 	if c.hooks("mount") || c.hooks("start-host") {
-		hook := c.hook(s)
-		hook.cacheKey = c.cacheKey(h)
-		if err := hook.apply(); err != nil {
+		if err := c.hook(s, stage.Apply, c.cacheKey(h)); err != nil {
 			return fmt.Errorf("lxc.hook: %w", err)
 		}
 	}
 	return nil
 }
 
-// preStart has the hook make mount points. Where the configuration does not run
-// it, because the plan has nothing for it to do, the target itself has it take
-// back what earlier starts left: a container manager's duty when a device goes.
-func (c *Container) preStart() error {
-	h := c.hook(c.space())
-	if c.hooks("pre-start") || c.hooks("start-host") || c.hooks("mount") {
-		if err := h.prepare(); err != nil {
-			return fmt.Errorf("lxc.hook.pre-start: %w", err)
-		}
-		return nil
+// preStart has the hook make mount points. Where the new configuration does not
+// run it, because the plan has nothing for it to do, the target itself has it take
+// back what earlier starts left, by the old hook file: a container manager's duty
+// when a device goes.
+func (c *Container) preStart(e emission) (err error) {
+	hooked := len(e.conf.Hooks["pre-start"])+len(e.conf.Hooks["start-host"])+len(e.conf.Hooks["mount"]) > 0
+	if !hooked && c.file.Version != 0 {
+		err = c.hook(c.space(), stage.Clean, "")
 	}
-	return h.clean()
+	c.take(e)
+	if hooked {
+		err = c.hook(c.space(), stage.Prepare, "")
+	}
+	if err != nil {
+		return fmt.Errorf("lxc.hook.pre-start: %w", err)
+	}
+	return nil
 }
 
 // mountDev mounts the fresh /dev. LXC makes the folder where the image has none.
@@ -131,11 +134,6 @@ func (c *Container) space() *space {
 }
 
 func (c *Container) hooks(name string) bool { return len(c.conf.Hooks[name]) > 0 }
-
-func (c *Container) hook(s *space) *hooked {
-	uid, _ := inside(c.conf.UIDs, c.file.Owner.UID)
-	return &hooked{s: s, file: c.file, journal: c.journal, uid: uid, dirs: map[string]folder{}, caches: &c.sim.caches}
-}
 
 // groups are those of the first process. liblxc before 6.0.6 sets none where it
 // made a user namespace (start.c, do_start).
@@ -174,7 +172,7 @@ func (c *Container) postStop() error {
 	if !c.hooks("post-stop") {
 		return nil
 	}
-	return c.hook(c.space()).finish()
+	return c.hook(c.space(), stage.Finish, "")
 }
 
 // Crash is part of target.Container: the mounts are gone with the kernel, and

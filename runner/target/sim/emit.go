@@ -45,10 +45,15 @@ func (c *Container) emit(p plan.Plan) (emission, error) {
 		key = d.key()
 	}
 	return c.sim.emissions.get(key, func() (emission, error) {
+		emit := c.emitAnew
 		if c.sim.lxd {
-			return c.emitLXD(p)
+			emit = c.emitLXD
 		}
-		return c.emitAnew(p)
+		e, err := emit(p)
+		if err == nil && e.hook.Version != 0 { // else there is none
+			err = e.hook.Validate() // as a real one is read
+		}
+		return e, err
 	})
 }
 

@@ -60,3 +60,12 @@ func ldconfig(s *space) error {
 	}
 	return d.put(name, newFile(built.Cache.Marshal(), 0o644, 0))
 }
+
+// cacheView shows a space to package ldcache.
+type cacheView struct{ *space }
+
+// Lstat is part of ldcache.View.
+func (v cacheView) Lstat(p string) (ldcache.Info, error) {
+	i, err := v.space.Lstat(p)
+	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
+}

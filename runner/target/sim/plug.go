@@ -9,6 +9,7 @@ import (
 	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/fakehw/tree"
+	"gpurig/hook/stage"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
 )
@@ -58,7 +59,7 @@ func (c *Container) carryOut(h target.Host, e emission, gone, added []liblxc.Ent
 	}
 	// On the root itself, where nothing is mounted: a folder in use as a mount
 	// point could not be entered through its mount.
-	if err := c.hook(c.space()).prepare(); err != nil {
+	if err := c.hook(c.space(), stage.Prepare, ""); err != nil {
 		return err
 	}
 	m := mounter{space: s, host: h.Root, made: e.made}
@@ -68,17 +69,17 @@ func (c *Container) carryOut(h target.Host, e emission, gone, added []liblxc.Ent
 		}
 	}
 	c.running.conf, c.running.cgroup = &c.conf, liblxc.NewCgroup(c.conf.Devices)
-	return c.hook(s).apply()
+	return c.hook(s, stage.Apply, "")
 }
 
 // dropLinks removes links below /dev that are not wanted any more. The hook
 // takes back what it made in the root; the running container's /dev is none of
 // it and would have gone with the container.
 func (c *Container) dropLinks(want []hookspec.Link) {
-	hook := c.hook(c.running.space)
+	r := c.rootIn(c.running.space)
 	for _, l := range c.file.Links {
 		if strings.HasPrefix(l.Path, "/dev/") && !slices.Contains(want, l) {
-			hook.removeIf(l.Path, func(e *tree.Entry) bool { return e.IsLink() && e.Target == l.Target })
+			_, _ = r.RemoveLink(l.Path, l.Target)
 		}
 	}
 }
@@ -90,8 +91,7 @@ func (c *Container) unmount(s *space, e liblxc.Entry) {
 	if err != nil || !s.remove(to) || e.Create() == "" {
 		return
 	}
-	hook := c.hook(s)
-	hook.removeIf(to, func(e *tree.Entry) bool {
+	_, _ = c.rootIn(s).removeIf(to, func(e *tree.Entry) bool {
 		return e.Mode.IsRegular() && len(e.Data) == 0 || e.Mode.IsDir() && len(e.Children) == 0
 	})
 }

@@ -19,6 +19,7 @@ import (
 
 	"gpurig/core/lxc"
 	"gpurig/fakehw/tree"
+	"gpurig/hook/stage"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
@@ -36,7 +37,7 @@ type Sim struct {
 	version lxc.Version // of the liblxc that it stands for
 
 	emissions memo[emission]   // by plan, on a fresh root
-	caches    memo[builtCache] // by what libraries are where
+	scans     memo[stage.Scan] // by what libraries are where
 }
 
 var _ target.Target = (*Sim)(nil)
@@ -148,7 +149,7 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 	ctr := &Container{
 		// Docker's read-only root is one to the container alone, not to the runtime and its hooks.
 		sim: s, config: c, image: img, root: root, readOnly: img.ReadOnly && !s.docker, fresh: true,
-		journal: &journal{links: map[string]string{}, was: map[string]string{}, musl: map[string]pathFile{}},
+		journal: journal{of: c.Name},
 	}
 	if s.lxd {
 		return lxdContainer{ctr}, nil

@@ -76,9 +76,14 @@ func (s *space) rebuild() {
 // find walks to p, links in directories followed; that of the last component
 // only if follow. real is the path without links.
 func (s *space) find(op, p string, follow bool) (real string, at source, via *mount, err error) {
+	return s.on(nil, op, p, follow)
+}
+
+// on is find for a path that crosses no mount but m; nil: any.
+func (s *space) on(m *mount, op, p string, follow bool) (real string, at source, via *mount, err error) {
 	errno := syscall.EINVAL
 	if path.IsAbs(p) {
-		real, at, via, errno = s.trace(path.Clean(p), follow)
+		real, at, via, errno = s.trace(m, path.Clean(p), follow)
 	}
 	if errno != 0 {
 		return "", nil, nil, &fs.PathError{Op: op, Path: p, Err: errno}
@@ -89,7 +94,7 @@ func (s *space) find(op, p string, follow bool) (real string, at source, via *mo
 // trace walks down from the root. At a link it starts over with the path that
 // the link makes of p: what stands before a link has none, so ".." in front of
 // a target can be taken literally.
-func (s *space) trace(p string, follow bool) (string, source, *mount, syscall.Errno) {
+func (s *space) trace(only *mount, p string, follow bool) (string, source, *mount, syscall.Errno) {
 	for links := 0; ; links++ {
 		if links > host.MaxLinks {
 			return "", nil, nil, syscall.ELOOP
@@ -102,6 +107,9 @@ func (s *space) trace(p string, follow bool) (string, source, *mount, syscall.Er
 			return p, at, via, 0
 		}
 		target := at.readlink()
+		if only != nil && (via != only || path.IsAbs(target) && only.target != "/") {
+			return "", nil, nil, syscall.EXDEV
+		}
 		if !simpleTarget(target) {
 			return s.traceSlowly(p, follow)
 		}
@@ -258,8 +266,9 @@ func (s *space) ReadDir(p string) ([]string, error) {
 // A folder is a directory of one of the container's own file systems, where
 // liblxc and the hook may change things.
 type folder struct {
-	e  *tree.Entry
-	ro bool // the mount is read-only
+	e    *tree.Entry
+	path string // without links
+	ro   bool   // the mount is read-only
 }
 
 // own returns the directory dir, which has no link on its way, as a folder. It
@@ -274,7 +283,7 @@ func (s *space) own(dir string) (folder, error) {
 	case !at.info().Mode.IsDir():
 		errno = syscall.ENOTDIR
 	default:
-		return folder{at.(entry).e, slices.Contains(via.flags, "ro")}, nil
+		return folder{at.(entry).e, dir, slices.Contains(via.flags, "ro")}, nil
 	}
 	return folder{}, &fs.PathError{Op: "open", Path: dir, Err: errno}
 }
@@ -285,7 +294,7 @@ func (f folder) child(name string) *tree.Entry { return f.e.Children[name] }
 // put makes or replaces an entry, remove removes one.
 func (f folder) put(name string, e *tree.Entry) error {
 	if f.ro {
-		return &fs.PathError{Op: "create", Path: name, Err: syscall.EROFS}
+		return &fs.PathError{Op: "create", Path: path.Join(f.path, name), Err: syscall.EROFS}
 	}
 	f.e.Children[name] = e
 	return nil
@@ -293,7 +302,7 @@ func (f folder) put(name string, e *tree.Entry) error {
 
 func (f folder) remove(name string) error {
 	if f.ro {
-		return &fs.PathError{Op: "remove", Path: name, Err: syscall.EROFS}
+		return &fs.PathError{Op: "remove", Path: path.Join(f.path, name), Err: syscall.EROFS}
 	}
 	delete(f.e.Children, name)
 	return nil
