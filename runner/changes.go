@@ -19,7 +19,7 @@ import (
 
 // apply carries out one change: on the model where the model knows such a
 // thing, else on the files made of it.
-func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, error) {
+func apply(m *hostState, c scenarios.Change) (host.Model, []specgen.FileChange, error) {
 	model, err := applyModel(m.sound, c)
 	if c.Write != nil {
 		model, err = applyWrite(m, c.Write)
@@ -50,7 +50,7 @@ func apply(m *machine, c scenarios.Change) (host.Model, []specgen.FileChange, er
 }
 
 // applyWrite returns what becomes of a host that is written to.
-func applyWrite(m *machine, what map[string]string) (host.Model, error) {
+func applyWrite(m *hostState, what map[string]string) (host.Model, error) {
 	l, err := m.request().Live()
 	if err != nil {
 		return host.Model{}, err

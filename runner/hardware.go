@@ -9,11 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"gpurig/core/cdi"
-	"gpurig/core/cdi/nvidia"
-	"gpurig/core/host"
+	"gpurig/core/passthrough"
 	"gpurig/runner/partition"
-	"gpurig/runner/specgen"
 	"gpurig/runner/target"
 	"gpurig/scenarios"
 )
@@ -21,13 +18,9 @@ import (
 // ThisMachine is what reports call the host of a run on hardware.
 const ThisMachine = "this machine"
 
-// Hardware is the machine at hand in the place of every fake host. Root, Model and
-// NVIDIA are required.
+// Hardware is the machine at hand in the place of every fake host. Host is required.
 type Hardware struct {
-	Root  host.Root
-	Model host.Model
-	// NVIDIA makes the CDI Spec of NVIDIA's devices. Calls do not overlap.
-	NVIDIA func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error)
+	Host *passthrough.Host
 	// Problem is what keeps NVIDIA's GPUs of this machine from being judged, in
 	// words; empty: nothing. Scenarios that are about them are skipped with it.
 	Problem string
@@ -46,12 +39,11 @@ type Hardware struct {
 	Sys target.Sys
 	// Open says who has which nodes of the machine open; nil: nobody.
 	Open func() map[string][]string
-	// Discover finds out what the machine is after such a change.
-	Discover func() (host.Model, error)
+	// Reopen opens the machine as it is after such a change.
+	Reopen func() *passthrough.Host
 
-	one    sync.Mutex // held while a Spec is made
-	tried  sync.Once  // Works, before the first scenario that needs it
-	failed error      // of that
+	tried  sync.Once // Works, before the first scenario that needs it
+	failed error     // of that
 }
 
 // OnHardware returns what is to be run of the variants on the machine at hand. Which
@@ -102,7 +94,7 @@ func (h *Hardware) allows(c scenarios.Change) bool { return h.Partition != nil &
 
 // change carries out one change and returns the machine as it is then, and what puts it
 // back. What the GPU does not do skips the scenario.
-func (h *Hardware) change(c scenarios.Change) (m *machine, undo func() error, err error) {
+func (h *Hardware) change(c scenarios.Change) (m *hostState, undo func() error, err error) {
 	undo, err = h.Partition(*c.MIG)
 	if errors.Is(err, partition.ErrCannot) {
 		return nil, nil, &skipError{err.Error()}
@@ -115,18 +107,18 @@ func (h *Hardware) change(c scenarios.Change) (m *machine, undo func() error, er
 }
 
 // again is the machine as it is now.
-func (h *Hardware) again() (*machine, error) {
-	var err error
-	after := &Hardware{Root: h.Root, NVIDIA: h.NVIDIA, Works: h.Works, State: h.State, Partition: h.Partition, Sys: h.Sys, Open: h.Open, Discover: h.Discover}
-	if after.Model, err = h.Discover(); err != nil {
+func (h *Hardware) again() (*hostState, error) {
+	after := &Hardware{Host: h.Reopen(), Works: h.Works, State: h.State, Partition: h.Partition, Sys: h.Sys, Open: h.Open, Reopen: h.Reopen}
+	m, err := after.machine()
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", target.ErrBroken, err)
 	}
-	return after.machine(), nil
+	return m, nil
 }
 
 // change changes the machine at hand, to be put back when the session ends.
 func (s *session) change(c scenarios.Change) error {
-	m, undo, err := s.machine.real.change(c)
+	m, undo, err := s.state.real.change(c)
 	if undo != nil {
 		s.undo = append(s.undo, undo)
 	}
@@ -145,7 +137,7 @@ func (s *session) putBack() error {
 	if len(s.undo) > 0 {
 		m, err := s.opts.Hardware.again()
 		if err == nil {
-			s.park.here.Store(m)
+			s.hosts.here.Store(m)
 		}
 		errs = append(errs, err)
 	}
@@ -153,20 +145,15 @@ func (s *session) putBack() error {
 }
 
 // machine is the hardware as scenarios reach it.
-func (h *Hardware) machine() *machine {
-	m := &machine{id: ThisMachine, sound: h.Model, model: h.Model, real: h}
-	m.sum = sync.OnceValue(func() string { return digest(h.Model) })
-	m.disk = sync.OnceValues(func() (onDisk, error) {
-		sources, problems := cdi.ReadDirs(h.Root, cdi.DefaultDirs())
-		return onDisk{sources, problems}, nil
-	})
-	return m
-}
-
-func (h *Hardware) generate(ctx context.Context, mode string) (*nvidia.Result, error) {
-	h.one.Lock()
-	defer h.one.Unlock()
-	return h.NVIDIA(ctx, specgen.HostOptions(h.Model, nvidia.Options{Mode: mode}))
+func (h *Hardware) machine() (*hostState, error) {
+	model, err := h.Host.Model()
+	if err != nil {
+		return nil, err
+	}
+	m := &hostState{id: ThisMachine, sound: model, model: model, real: h}
+	m.sum = sync.OnceValue(func() string { return digest(model) })
+	m.opened = func() (*passthrough.Host, error) { return h.Host, nil }
+	return m, nil
 }
 
 // canWork skips a scenario with the smoke workload where it does not even work

@@ -8,8 +8,9 @@ import (
 	"testing"
 
 	"gpurig/core/cdi/nvidia"
-	"gpurig/core/host"
+	"gpurig/core/passthrough"
 	"gpurig/fakehw"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
@@ -35,9 +36,11 @@ func hardware(t *testing.T, name string) *runner.Hardware {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &runner.Hardware{Root: root, Model: m, NVIDIA: func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
-		return (&fakeSpecs{}).Generate(ctx, specgen.Request{Model: m, Options: o})
-	}}
+	return &runner.Hardware{Host: passthrough.New(root, nvmlfake.New(m, nvmlfake.Options{}), passthrough.HostOptions{
+		Generate: func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
+			return (&fakeSpecs{}).Generate(ctx, specgen.Request{Model: m, Options: o})
+		},
+	})}
 }
 
 const portable = `
@@ -154,7 +157,7 @@ func TestWhatWasChangedIsPutBack(t *testing.T) {
 			h := hardware(t, "dgx-a100")
 			undone := 0
 			found := 0
-			h.Discover = func() (host.Model, error) { found++; return h.Model, nil }
+			h.Reopen = func() *passthrough.Host { found++; return h.Host }
 			h.Partition = func(c scenarios.MIGChange) (func() error, error) {
 				if tc.change != nil {
 					return nil, tc.change

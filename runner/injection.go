@@ -12,27 +12,27 @@ import (
 	"gpurig/runner/target"
 )
 
-// unnamed says what of the wishes cannot be said by names of CDI devices; empty:
+// unnamed says what of the devices cannot be said by names of CDI devices; empty:
 // everything can.
-func unnamed(wishes []wish) string {
-	for _, x := range wishes {
+func (p product) unnamed() string {
+	for _, r := range p.Requests {
 		switch {
-		case len(x.sel.GPUs) > 0:
-			return fmt.Sprintf("device %s has no CDI name", x.name)
-		case x.req.UID != nil || x.req.GID != nil || x.req.Mode != nil:
-			return fmt.Sprintf("device %s asks for an owner or mode, which a CDI name does not", x.name)
+		case len(r.Selection.GPUs) > 0:
+			return fmt.Sprintf("device %s has no CDI name", r.Device)
+		case r.Request.UID != nil || r.Request.GID != nil || r.Request.Mode != nil:
+			return fmt.Sprintf("device %s asks for an owner or mode, which a CDI name does not", r.Device)
 		}
 	}
 	return ""
 }
 
 // injection is what the plan was made of, as Specs and names.
-func (w *walked) injection() target.Injection {
+func (p product) injection() target.Injection {
 	var in target.Injection
-	for _, src := range w.sources {
+	for _, src := range p.Sources {
 		s := *src.Spec
 		s.Devices = slices.DeleteFunc(slices.Clone(s.Devices), func(d specs.Device) bool {
-			return !slices.ContainsFunc(w.found, func(f cdi.Device) bool {
+			return !slices.ContainsFunc(p.Devices, func(f cdi.Device) bool {
 				return f.Where == src.Where && f.Name.String() == s.Kind+"="+d.Name
 			})
 		})
@@ -40,7 +40,7 @@ func (w *walked) injection() target.Injection {
 			in.Specs = append(in.Specs, &s)
 		}
 	}
-	for _, f := range w.found {
+	for _, f := range p.Devices {
 		in.Devices = append(in.Devices, f.Name.String())
 	}
 	return in
@@ -53,8 +53,8 @@ func (c *container) started(real target.Container, ctx context.Context, h target
 	if !ok || len(c.devices) == 0 {
 		return real.Start(ctx, h, p)
 	}
-	if c.got.unnamed != "" {
-		return &target.CannotError{Target: "CDI by name", Why: "not applicable: " + c.got.unnamed, Hint: "use a target that is given plans"}
+	if why := c.got.unnamed(); why != "" {
+		return &target.CannotError{Target: "CDI by name", Why: "not applicable: " + why, Hint: "use a target that is given plans"}
 	}
 	return i.Inject(ctx, h, c.got.injection(), p)
 }

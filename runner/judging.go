@@ -76,19 +76,19 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 	ev := verdict.Evidence{
 		Container: c.name, VM: c.spec.VM, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
 		NoLines:  !s.target.Capabilities().LXCLines,
-		Warnings: c.got.warnings, Devices: c.got.names, Edits: c.got.edits, Plan: c.got.plan, Machine: c.got.machine,
+		Warnings: c.got.said(), Devices: c.got.offered(), Edits: c.got.Edits, Plan: c.got.Plan, Machine: c.got.VM,
 	}
 	if _, ok := c.real.(target.Native); ok {
 		ev.Native, ev.PlanTarget = s.target.Name(), s.target.Capabilities().PlanTarget
 	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()
-		ev.Real = s.park.real(c.spec)
+		ev.Real = s.hosts.real(c.spec)
 	}
 	if !ev.Running {
 		ev.Plan, ev.Machine, ev.Configuration = nil, nil, ""
 		if c.err == nil {
-			ev.Plan, ev.Machine = c.got.plan, c.got.machine
+			ev.Plan, ev.Machine = c.got.Plan, c.got.VM
 		}
 	}
 	if ev.Native != "" {
@@ -146,7 +146,7 @@ func (s *session) request() observe.Request {
 	for _, name := range s.names() {
 		var p *plan.Plan
 		if c := s.ctrs[name]; c.running() {
-			p = c.got.plan
+			p = c.got.Plan
 		}
 		rs = append(rs, verdict.Request(scenarios.Expect{}, p))
 	}
@@ -166,7 +166,7 @@ func asksOf(v *scenarios.Variant) observe.Request {
 
 func (s *session) traceHost(step string) {
 	if s.trace != nil {
-		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: step, Host: &s.machine.model})
+		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: step, Host: &s.state.model})
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *session) traceContainer(c *container, seen *observe.Observation) {
 	step := s.traced()
 	t := ContainerTrace{Container: c.name, Seen: seen}
 	if seen == nil {
-		t.Specs, t.Warnings, t.Edits, t.Plan, t.Machine = c.got.sources, c.got.warnings, c.got.edits, c.got.plan, c.got.machine
+		t.Specs, t.Warnings, t.Edits, t.Plan, t.Machine = c.got.Sources, c.got.said(), c.got.Edits, c.got.Plan, c.got.VM
 		if c.real != nil && c.running() {
 			t.Configuration = c.real.Configuration()
 		}

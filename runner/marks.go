@@ -16,15 +16,15 @@ type marks struct {
 	saw   map[string]*observe.Observation
 }
 
-func (m *marks) walked(name string, w *walked) {
-	if w.specSum != nil {
-		m.specs = w.specSum
+func (m *marks) planned(name string, p *product) {
+	if p.specSum != nil {
+		m.specs = p.specSum
 	}
-	if w.planSum != nil {
+	if p.planSum != nil {
 		if m.plans == nil {
 			m.plans = map[string]func() string{}
 		}
-		m.plans[name] = w.planSum
+		m.plans[name] = p.planSum
 	}
 }
 

@@ -44,8 +44,8 @@ func beyondNative(can target.Capabilities, v *scenarios.Variant) string {
 // ask tells a manager that passes GPUs itself which ones are meant.
 func ask(c target.Native, devices map[string]scenarios.Device) {
 	all := map[string]map[string]string{}
-	for name, d := range devices {
-		all[name] = optionsOf(d).Map()
+	for name, o := range optionsOf(devices) {
+		all[name] = o.Map()
 	}
 	c.Ask(all)
 }
@@ -68,7 +68,7 @@ func hasToolkit() bool {
 }
 
 // enter runs programs on a machine, whose driver's libraries and programs work.
-func (m *machine) enter(ctx context.Context, command []string, in, out, errs *os.File) error {
+func (m *hostState) enter(ctx context.Context, command []string, in, out, errs *os.File) error {
 	l, err := m.request().Live()
 	if err != nil {
 		return err

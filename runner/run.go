@@ -22,16 +22,16 @@ import (
 
 // An engine is what all sessions of a run share.
 type engine struct {
-	opts Options
-	park *park
-	asks observe.Request // of the variant at hand
+	opts  Options
+	hosts *hostCache
+	asks  observe.Request // of the variant at hand
 }
 
 // A Runner runs variants. Hosts, trees and Specs are made once and kept for its
 // life; its methods may be called from several goroutines.
 type Runner struct {
-	opts Options
-	park *park
+	opts  Options
+	hosts *hostCache
 }
 
 // New returns a runner, or what is wrong with opts.
@@ -39,11 +39,15 @@ func New(opts Options) (*Runner, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
 	}
-	p := &park{hosts: opts.Hosts, images: image.NewSet(image.Bare{})}
+	p := &hostCache{source: opts.Hosts, specs: opts.Specs, images: image.NewSet(image.Bare{})}
 	if opts.Hardware != nil {
-		p.here.Store(opts.Hardware.machine())
+		m, err := opts.Hardware.machine()
+		if err != nil {
+			return nil, err
+		}
+		p.here.Store(m)
 	}
-	return &Runner{opts: opts, park: p}, nil
+	return &Runner{opts: opts, hosts: p}, nil
 }
 
 // Run runs the variants of the shard on all targets and returns the results,
@@ -152,7 +156,7 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 	} else {
 		limit := r.opts.timeout()
 		sctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v", errTimeout, limit))
-		s := &session{engine: &engine{opts: r.opts, park: r.park, asks: asksOf(v)}, v: v, target: t, ctrs: map[string]*container{}}
+		s := &session{engine: &engine{opts: r.opts, hosts: r.hosts, asks: asksOf(v)}, v: v, target: t, ctrs: map[string]*container{}}
 		if r.opts.Trace != nil {
 			s.trace = p.trace
 		}
@@ -163,8 +167,8 @@ func (r *Runner) play(ctx context.Context, v *scenarios.Variant, t target.Target
 		cancel()
 		p.looks = s.looks
 		p.result.Findings, p.result.Notes, p.result.Warnings = s.found, s.notes, s.warnings
-		if s.machine != nil {
-			p.result.Stations = s.marks.stations(s.machine.sum())
+		if s.state != nil {
+			p.result.Stations = s.marks.stations(s.state.sum())
 		}
 	}
 	settle(&p.result, err, p.differing())

@@ -50,8 +50,8 @@ type container struct {
 	spec    scenarios.Container
 	devices map[string]scenarios.Device // as they are now, after plugs
 	real    target.Container
-	got     walked // by the last start or plug that reached the product
-	err     error  // of the last start or plug
+	got     product // by the last start or plug that reached the product
+	err     error   // of the last start or plug
 	at      verdict.Station
 	pending bool // err has not been judged yet
 }
@@ -72,7 +72,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err = s.stand(ctx); err != nil {
 		return err
 	}
-	if s.machine.real != nil {
+	if s.state.real != nil {
 		for _, c := range s.v.Changes {
 			if err := s.change(c); err != nil {
 				return err
@@ -83,7 +83,7 @@ func (s *session) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, f := range s.opts.Faults {
-		broken := func(m *machine) (*machine, error) { return s.park.fault(ctx, m, f.String(), false) }
+		broken := func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, f.String(), false) }
 		if err = s.alter(broken); err != nil {
 			if cannot, ok := errors.AsType[*fault.Error](err); ok {
 				return &skipError{"its host cannot have the fault: " + cannot.Error()}
@@ -126,7 +126,7 @@ func (s *session) run(ctx context.Context) (err error) {
 // bind fills in the scenario's placeholders by what its host has, and skips what
 // needs more than that.
 func (s *session) bind() error {
-	bound, why := scenarios.Bind(s.v.Scenario, s.machine.model)
+	bound, why := scenarios.Bind(s.v.Scenario, s.state.model)
 	if why != "" {
 		return &skipError{why}
 	}

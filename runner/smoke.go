@@ -34,9 +34,9 @@ func (s *session) canWork(ctx context.Context) error {
 // host is the machine as the target gets it. Its libraries work where the smoke
 // workload is asked for, and are what they weigh, no more, everywhere else.
 func (s *session) host() (target.Host, error) {
-	h, err := s.machine.host()
-	if err == nil && s.target.Capabilities().PlanTarget != "" && s.machine.real == nil {
-		h.Enter = s.machine.enter
+	h, err := s.state.host()
+	if err == nil && s.target.Capabilities().PlanTarget != "" && s.state.real == nil {
+		h.Enter = s.state.enter
 	}
 	if err == nil {
 		err = s.forMachines(&h)
@@ -44,7 +44,7 @@ func (s *session) host() (target.Host, error) {
 	if err != nil || s.asks.Smoke == nil || s.opts.Hardware != nil {
 		return h, err
 	}
-	b, err := s.machine.tree()
+	b, err := s.state.tree()
 	if err != nil {
 		return h, err
 	}
@@ -57,7 +57,7 @@ func (s *session) work() (*observe.Work, error) {
 	if s.asks.Smoke == nil {
 		return nil, nil
 	}
-	broken, err := fault.Break(s.machine.sound, s.machine.faults)
+	broken, err := fault.Break(s.state.sound, s.state.faults)
 	if err != nil {
 		return nil, err
 	}
@@ -67,5 +67,5 @@ func (s *session) work() (*observe.Work, error) {
 			return nil, err
 		}
 	}
-	return &observe.Work{State: state, Model: &s.machine.model}, nil
+	return &observe.Work{State: state, Model: &s.state.model}, nil
 }

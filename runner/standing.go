@@ -19,35 +19,35 @@ import (
 
 // A standing is the host of one session, from change to change.
 type standing struct {
-	machine *machine // as it is now
-	boots   *machine // as it will be after a boot: without what was written to its sysfs
+	state *hostState // as it is now
+	boots *hostState // as it will be after a boot: without what was written to its sysfs
 	// live takes what is written; nil: nobody has written since the machine was made.
 	live   *live.Host
-	before *observe.Host // machine before the first step; nil: nobody asks
+	before *observe.Host // the host before the first step; nil: nobody asks
 }
 
 // stand makes the host of the scenario that of the session.
 func (s *session) stand(ctx context.Context) (err error) {
-	if s.machine, err = s.park.first(ctx, &s.v.Scenario); err != nil {
+	if s.state, err = s.hosts.first(ctx, &s.v.Scenario); err != nil {
 		return err
 	}
-	s.boots = s.machine
+	s.boots = s.state
 	isWrite := func(c scenarios.Change) bool { return c.Write != nil }
-	if slices.ContainsFunc(s.v.Changes, isWrite) && s.machine.real == nil {
+	if slices.ContainsFunc(s.v.Changes, isWrite) && s.state.real == nil {
 		lasting := s.v.Scenario
 		lasting.Changes = slices.DeleteFunc(slices.Clone(lasting.Changes), isWrite)
-		s.boots, err = s.park.first(ctx, &lasting)
+		s.boots, err = s.hosts.first(ctx, &lasting)
 	}
 	return err
 }
 
 // alter has a change made to the host, which lasts.
-func (s *session) alter(how func(*machine) (*machine, error)) error {
-	next, err := how(s.machine)
+func (s *session) alter(how func(*hostState) (*hostState, error)) error {
+	next, err := how(s.state)
 	if err != nil {
 		return err
 	}
-	if s.boots != s.machine {
+	if s.boots != s.state {
 		s.boots, err = how(s.boots)
 	} else {
 		s.boots = next
@@ -56,22 +56,22 @@ func (s *session) alter(how func(*machine) (*machine, error)) error {
 }
 
 // become makes m the host, and has what is live follow.
-func (s *session) become(m *machine, err error) error {
+func (s *session) become(m *hostState, err error) error {
 	if err == nil && s.live != nil {
 		err = s.move(m)
 	}
 	if err != nil {
 		return err
 	}
-	s.machine = m
+	s.state = m
 	if s.step != "" { // else it is traced as what there was at first
 		s.traceHost(s.step)
 	}
 	return nil
 }
 
-func (s *session) move(m *machine) error {
-	if !reflect.DeepEqual(m.files, s.machine.files) { // its tree is made of them
+func (s *session) move(m *hostState) error {
+	if !reflect.DeepEqual(m.files, s.state.files) { // its tree is made of them
 		s.live = nil
 		return nil
 	}
@@ -82,7 +82,7 @@ func (s *session) move(m *machine) error {
 }
 
 // faultOf is what m calls a fault that was set when its GPU had the number in text.
-func (s *session) faultOf(m *machine, text string) string {
+func (s *session) faultOf(m *hostState, text string) string {
 	f, err := fault.Parse(text)
 	if err != nil || slices.Contains(m.faults, f) {
 		return text
@@ -94,7 +94,7 @@ func (s *session) faultOf(m *machine, text string) string {
 func (s *session) alive() (*live.Host, error) {
 	var err error
 	if s.live == nil {
-		s.live, err = s.machine.request().Live()
+		s.live, err = s.state.request().Live()
 	}
 	return s.live, err
 }
@@ -128,16 +128,16 @@ func (s *session) follow(ctx context.Context) error {
 		if len(s.undo) == 0 { // the machines return what they have; who comes next looks anew
 			s.undo = append(s.undo, func() error { return nil })
 		}
-		return s.become(s.machine.real.again())
+		return s.become(s.state.real.again())
 	}
 	if s.live == nil {
 		return nil
 	}
-	m, err := s.park.became(ctx, s.machine, s.live)
-	if err != nil || m == s.machine {
+	m, err := s.hosts.became(ctx, s.state, s.live)
+	if err != nil || m == s.state {
 		return err
 	}
-	s.machine = m
+	s.state = m
 	s.traceHost(s.step)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/passthrough"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/reports"
@@ -40,16 +41,16 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.restartDaemon(ctx)
 	case st.Ldconfig != "":
 		return s.ldconfig(ctx, s.ctrs[st.Ldconfig])
-	case st.Change != nil && s.machine.real != nil:
+	case st.Change != nil && s.state.real != nil:
 		return s.change(*st.Change)
 	case st.Change != nil && st.Change.Write != nil:
 		return s.write(ctx, st.Change.Write)
 	case st.Change != nil:
-		return s.alter(func(m *machine) (*machine, error) { return s.park.change(ctx, m, *st.Change) })
+		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.change(ctx, m, *st.Change) })
 	case st.Fault != "":
-		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, st.Fault, false) })
+		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, st.Fault, false) })
 	case st.Heal != "":
-		return s.alter(func(m *machine) (*machine, error) { return s.park.fault(ctx, m, s.faultOf(m, st.Heal), true) })
+		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, s.faultOf(m, st.Heal), true) })
 	}
 	return errors.New("nothing to do") // the loader lets no such step through
 }
@@ -128,15 +129,15 @@ type carry func(c target.Container, ctx context.Context, h target.Host, p plan.P
 // refusal on the way is kept in the container.
 func (s *session) carryOut(ctx context.Context, c *container, devices map[string]scenarios.Device, how carry) error {
 	s.unjudged(c)
-	a := asked{devices: devices, strict: c.spec.Strict, idmap: idmap(c.spec.IDMap), policy: s.v.Policy}
+	r := planRequest{devices: optionsOf(devices), options: passthrough.Options{Strict: c.spec.Strict, IDMap: idmap(c.spec.IDMap), Policy: s.v.Policy}}
 	if c.spec.VM {
 		busy, err := s.busy(ctx)
 		if err != nil {
 			return err
 		}
-		a.instance, a.busy = c.name, busy
+		r.options.VM, r.busy = c.name, busy
 	}
-	got, err := s.walk(ctx, s.machine, a)
+	got, err := s.plan(ctx, s.state, r)
 	if err != nil {
 		return err
 	}
@@ -145,8 +146,9 @@ func (s *session) carryOut(ctx context.Context, c *container, devices map[string
 
 // hand gives the target what the product made, or keeps its refusal. A manager that
 // passes GPUs itself is given the devices, whatever the product makes of them.
-func (s *session) hand(ctx context.Context, c *container, got walked, devices map[string]scenarios.Device, how carry) error {
-	if got.err == nil && c.real == nil {
+func (s *session) hand(ctx context.Context, c *container, got product, devices map[string]scenarios.Device, how carry) error {
+	refused, at := got.refused()
+	if refused == nil && c.real == nil {
 		return &skipError{fmt.Sprintf("%s is a virtual machine, and target %s makes none", c.name, s.target.Name())}
 	}
 	before, ran := c.got, c.running()
@@ -154,18 +156,18 @@ func (s *session) hand(ctx context.Context, c *container, got walked, devices ma
 	switch real := c.real.(type) {
 	case target.Native:
 		ask(real, devices)
-		got.err, got.warnings = nil, nil
+		refused, at, got.Warnings = nil, "", nil
 	case target.Machine:
-		if got.err == nil {
-			real.Give(*got.machine)
+		if refused == nil {
+			real.Give(*got.VM)
 		}
 	default:
-		if got.err == nil {
-			p = *got.plan
+		if refused == nil {
+			p = *got.Plan
 		}
 	}
-	c.got, c.err, c.at = got, got.err, got.at
-	if got.err == nil {
+	c.got, c.err, c.at = got, refused, at
+	if refused == nil {
 		h, err := s.host()
 		if err != nil {
 			return err
@@ -187,9 +189,9 @@ func (s *session) hand(ctx context.Context, c *container, got walked, devices ma
 	}
 	if c.err != nil && ran { // what it has is what it had
 		c.got = before
-		c.got.warnings = got.warnings
+		c.got.Warnings = got.Warnings
 	}
-	s.marks.walked(c.name, &c.got)
+	s.marks.planned(c.name, &c.got)
 	c.pending = c.err != nil
 	s.traceContainer(c, nil)
 	return nil
@@ -214,9 +216,9 @@ func (s *session) warned(c *container) error {
 	if err != nil {
 		return fmt.Errorf("warnings of %s: %w", c.name, err)
 	}
-	c.got.warnings = slices.Clip(c.got.warnings)
+	c.got.Warnings = slices.Clip(c.got.Warnings)
 	for _, w := range list {
-		c.got.warnings = append(c.got.warnings, verdict.Warning{Reason: w.Reason, Text: w.String()})
+		c.got.Warnings = append(c.got.Warnings, passthrough.Warning{Reason: refuse.Reason(w.Reason), Text: w.String()})
 		s.warnings = append(s.warnings, reports.Warning{Reason: w.Reason, Container: c.name, Step: s.step, Text: w.String()})
 	}
 	return nil
@@ -280,8 +282,8 @@ func (s *session) reboot(ctx context.Context, down func(target.Container, contex
 			return err
 		}
 	}
-	s.machine, s.live = s.boots, nil
-	return s.alter(func(m *machine) (*machine, error) { return s.park.reboot(ctx, m) })
+	s.state, s.live = s.boots, nil
+	return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.reboot(ctx, m) })
 }
 
 // restartDaemon restarts what serves the containers while they run.

@@ -64,8 +64,8 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 		if !c.running() {
 			continue
 		}
-		if c.got.plan != nil {
-			for _, n := range c.got.plan.Nodes {
+		if c.got.Plan != nil {
+			for _, n := range c.got.Plan.Nodes {
 				out[n.Source] = append(out[n.Source], "container "+name)
 			}
 		}
@@ -84,7 +84,7 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 
 // onHardware reports whether GPUs of the machine at hand go to virtual machines.
 func (s *session) onHardware() bool {
-	return s.machine.real != nil && s.target.Capabilities().OnlyVMs && hasMachine(s.v)
+	return s.state.real != nil && s.target.Capabilities().OnlyVMs && hasMachine(s.v)
 }
 
 // forMachines adds what virtual machines need of the host.
@@ -93,7 +93,7 @@ func (s *session) forMachines(h *target.Host) error {
 		return nil
 	}
 	if s.onHardware() {
-		h.Sys = s.machine.real.Sys
+		h.Sys = s.state.real.Sys
 		return nil
 	}
 	l, err := s.alive()

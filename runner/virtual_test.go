@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"gpurig/core/host"
+	"gpurig/core/passthrough"
 	"gpurig/core/pci"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
 	"gpurig/fakehw/live"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/observe"
@@ -187,13 +188,20 @@ func TestVirtualMachinesOnHardware(t *testing.T) {
 	running := parse(t, text+"expect: {vm1: {running: true, host: {functions: {<first.pci>: {driver: vfio-pci}}}}}")
 	busy := parse(t, text+"expect: {vm1: {refused: device-in-use, says: [Xorg], host: {unchanged: true}}}")
 	h := hardware(t, "workstation")
-	l, err := live.New(h.Model, live.Options{})
+	m, err := h.Host.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := live.New(m, live.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	open := map[string][]string{}
-	h.Sys, h.Root, h.Open = l.Sys(), l.Sys(), func() map[string][]string { return open }
-	h.Discover = func() (host.Model, error) { return l.Model(), nil }
+	h.Sys, h.Open = l.Sys(), func() map[string][]string { return open }
+	h.Reopen = func() *passthrough.Host {
+		return passthrough.New(l.Sys(), nvmlfake.New(l.Model(), nvmlfake.Options{}), passthrough.HostOptions{})
+	}
+	h.Host = h.Reopen()
 	v := &badTarget{name: "vfio"}
 	if v.Sim, err = sim.New(nil); err != nil {
 		t.Fatal(err)
@@ -217,7 +225,11 @@ func TestVirtualMachinesOnHardware(t *testing.T) {
 			t.Errorf("%s: %+v; the machine is as it was: %v", tc.name, r.Results, l.Tree().Sum() == was)
 		}
 	}
-	h.Model.Drivers = nil
+	m.Drivers = nil
+	if l, err = live.New(m, live.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	h.Host = h.Reopen()
 	r, err := runner.Run(t.Context(), runner.Options{Hardware: h, Targets: []target.Target{v}}, runner.OnHardware(running))
 	if err != nil || r.Totals.Skip != 1 || !strings.Contains(r.Results[0].Reason, "needs vfio-pci") {
 		t.Errorf("without vfio-pci: %+v, %v", r.Results, err)

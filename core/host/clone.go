@@ -37,6 +37,7 @@ func (m Model) Clone() Model {
 	}
 	m.Nodes = slices.Clone(m.Nodes)
 	m.Majors = slices.Clone(m.Majors)
+	m.Lost, m.Problems = slices.Clone(m.Lost), slices.Clone(m.Problems)
 	return m
 }
 

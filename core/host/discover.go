@@ -48,6 +48,11 @@ type discovery struct {
 	m    Model
 }
 
+// problem notes what could not be read or understood.
+func (d *discovery) problem(what string, err error) {
+	d.m.Problems = append(d.m.Problems, Problem{What: what, Text: strings.ReplaceAll(err.Error(), "\n", "; ")})
+}
+
 // missing reports whether err says that nothing is at a path.
 func missing(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)

@@ -165,18 +165,20 @@ func (d *discovery) library() error {
 	}
 	devices, err := d.nvml.Devices()
 	if err != nil {
-		return err
+		d.problem(Library, err)
+		return nil
 	}
 	cuda, err := d.nvml.CUDAVersion()
 	if err != nil {
-		return err
+		d.problem(Library, err)
 	}
 	if d.m.Driver != nil {
 		d.m.Driver.CUDA = cuda
 	}
 	for _, dev := range devices {
 		if dev.Err != nil {
-			continue // what files say of the GPU stays, without an index
+			d.m.Lost = append(d.m.Lost, dev.Index) // what files say of it stays, without an index
+			continue
 		}
 		i := d.match(dev)
 		if i < 0 {

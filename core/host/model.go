@@ -36,7 +36,19 @@ type Model struct {
 	Nodes      []device.Node `json:"nodes,omitempty"`  // GPU-related nodes below /dev
 	Majors     []Major       `json:"majors,omitempty"` // lines of /proc/devices that Nodes need, by number then name
 	IOMMU      bool          `json:"iommu,omitempty"`
-	NoProbe    bool          `json:"noProbe,omitempty"` // /sys/bus/pci/drivers_autoprobe is 0: new functions get no driver
+	NoProbe    bool          `json:"noProbe,omitempty"`  // /sys/bus/pci/drivers_autoprobe is 0: new functions get no driver
+	Lost       []int         `json:"lost,omitempty"`     // NVML indexes of GPUs that do not answer: which of GPUs they are is not known
+	Problems   []Problem     `json:"problems,omitempty"` // what of the host could not be read or understood
+}
+
+// Library is what a Problem of NVIDIA's management library is about.
+const Library = "NVIDIA's management library"
+
+// A Problem is something of a host that could not be read or understood. What it is
+// about is not in the Model, or not to be used; the rest of the Model holds.
+type Problem struct {
+	What string `json:"what"` // Library, "PCI function 0000:65:00.0"
+	Text string `json:"text"` // one line
 }
 
 // An OS is the distribution and how it lays out files.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +128,32 @@ func (s *selector) gpuName(a cdi.Asked) {
 		}
 		return
 	}
+	if s.lost(a) {
+		return
+	}
 	s.refuse(cdi.NotFound, "id", s.gpusHint(), "CDI device %s: the host has no such GPU", quote(a.Name.String()))
+}
+
+// lost passes on the name of a GPU that does not answer NVIDIA's library, or of a
+// MIG device of one: the Spec says why it is withheld.
+func (s *selector) lost(a cdi.Asked) bool {
+	if len(s.m.Lost) == 0 {
+		return false
+	}
+	silent := func(g host.GPU) bool {
+		return g.Index < 0 && g.PCI != nil && g.PCI.Driver == "nvidia" && g.UUID != "" && bare(g.UUID) == bare(a.UUID)
+	}
+	device := a.UUID
+	switch {
+	case slices.Contains(s.m.Lost, a.GPU) && a.Form == cdi.FormMIG:
+		device = fmt.Sprintf("%d:%d", a.GPU, a.MIG)
+	case slices.Contains(s.m.Lost, a.GPU):
+		device = strconv.Itoa(a.GPU)
+	case a.UUID == "" || !slices.ContainsFunc(s.m.GPUs, silent):
+		return false
+	}
+	s.out.Names = []cdi.Name{generated(device)}
+	return true
 }
 
 // gpusHint lists the full GPUs and MIG devices that can be had.

@@ -26,6 +26,9 @@ func (s *selector) migName(a cdi.Asked) {
 			}
 		}
 	}
+	if s.lost(a) {
+		return
+	}
 	s.refuse(cdi.NotFound, "id", s.migsHint(), "CDI device %s: the host has no such MIG device", quote(a.Name.String()))
 }
 

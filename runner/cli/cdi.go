@@ -13,6 +13,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
+	"gpurig/core/passthrough"
 	"gpurig/core/show"
 )
 
@@ -29,6 +30,7 @@ func newCDIGenerate(s Streams) *cobra.Command {
 	var hostName, format string
 	var faults []string
 	var quiet bool
+	var driver passthrough.HostOptions
 	var o nvidia.Options
 	cmd := &cobra.Command{
 		Use:   "generate",
@@ -47,15 +49,15 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 			if f != cdi.JSON && f != cdi.YAML {
 				return fmt.Errorf("--format %q: want json or yaml", format)
 			}
-			m, closeIt, err := openMachine(hostName, faults...)
+			h, closeIt, err := openProduct(hostName, driver, faults...)
 			if err != nil {
 				return err
 			}
 			defer closeIt()
 			if o.Mode == modeVFIO {
-				return generateVFIO(s, m, f, o, cmd.Flags().Changed)
+				return generateVFIO(s, h, f, o, cmd.Flags().Changed)
 			}
-			res, err := m.spec(cmd.Context(), o)
+			res, err := h.Generate(cmd.Context(), o)
 			if err != nil {
 				return generation(err)
 			}
@@ -77,10 +79,7 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	addHost(cmd, &hostName)
 	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
 	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; or "+modeVFIO)
-	fl.StringVar(&o.DriverRoot, "driver-root", "", "`DIR` where the driver's files are (default the host's; this machine: /)")
-	fl.StringVar(&o.DevRoot, "dev-root", "", "`DIR` that has /dev (default /)")
-	fl.StringVar(&o.HookPath, "hook-path", "", "`PROGRAM` that the Spec's hooks run (default "+nvidia.DefaultHookPath+")")
-	fl.StringSliceVar(&o.Names, "names", nil, "`KIND,...` of device names: "+strings.Join(nvidia.NameStrategies(), ", ")+" (default all)")
+	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
@@ -93,16 +92,17 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 const modeVFIO = "vfio"
 
 // generateVFIO writes that Spec.
-func generateVFIO(s Streams, m machine, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
-	for _, name := range []string{"driver-root", "dev-root", "hook-path", "names"} {
+func generateVFIO(s Streams, h *passthrough.Host, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
+	for _, name := range driverFlags {
 		if given(name) {
 			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has nodes alone", name), "take it out")
 		}
 	}
-	if err := m.know(); err != nil {
+	m, err := h.Model()
+	if err != nil {
 		return err
 	}
-	res, err := pgpu.Generate(m.root, m.model, pgpu.Options{Vendor: o.Vendor, Class: o.Class})
+	res, err := pgpu.Generate(h.Root(), m, pgpu.Options{Vendor: o.Vendor, Class: o.Class})
 	if err != nil {
 		return err
 	}
@@ -136,22 +136,19 @@ func newCDIList(s Streams) *cobra.Command {
 	var hostName string
 	var faults []string
 	var out output
+	var driver passthrough.HostOptions
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the CDI devices of a host, of all kinds",
 		Example: "  gpurig cdi list --host a100-mig-2g-3g",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			m, closeIt, err := openMachine(hostName, faults...)
+			h, closeIt, err := openProduct(hostName, driver, faults...)
 			if err != nil {
 				return err
 			}
 			defer closeIt()
-			if err := m.know(); err != nil {
-				return err
-			}
-			maker, _ := m.maker(s.Err)
-			sources, said, err := maker.All(cmd.Context())
+			sources, said, err := h.Specs(cmd.Context())
 			warnings(s.Err, said)
 			if err != nil {
 				return generation(err)
@@ -174,6 +171,7 @@ func newCDIList(s Streams) *cobra.Command {
 		},
 	}
 	addHost(cmd, &hostName)
+	addDriver(cmd, &driver)
 	addFaults(cmd, &faults)
 	addOutput(cmd, &out)
 	return cmd

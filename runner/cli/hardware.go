@@ -15,10 +15,10 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"gpurig/core/cdi/nvidia"
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/core/passthrough"
 	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/nvmllib"
 	"gpurig/runner"
@@ -44,31 +44,31 @@ func openHardware(reconfigure bool) (h *runner.Hardware, closeIt func(), err err
 		}
 	}()
 	lib := nvml.New()
-	h = &runner.Hardware{Root: root, Works: smokeHere, State: fakeState}
-	h.NVIDIA = func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
-		return nvidia.Generate(ctx, root, lib, o)
+	h = &runner.Hardware{Works: smokeHere, State: fakeState}
+	if h.Problem, err = nvmlProblem(root, lib); err != nil {
+		return nil, nil, broken(err)
+	}
+	h.Host = passthrough.New(root, lib, passthrough.HostOptions{})
+	if h.Problem != "" {
+		h.Host = passthrough.New(root, nil, passthrough.HostOptions{})
+	}
+	m, err := h.Host.Model()
+	if err != nil {
+		return nil, nil, broken(err)
+	}
+	for _, p := range m.Problems { // those of other vendors are well
+		if p.What == host.Library {
+			h.Problem = p.Text
+		}
 	}
 	if reconfigure {
 		h.Sys, h.Open = vfio.Here{Root: root}, openNodes
-		h.Discover = func() (host.Model, error) { return host.Discover(root, discoverable(lib)) }
+		h.Reopen = func() *passthrough.Host { return passthrough.New(root, lib, passthrough.HostOptions{}) }
 		h.Partition = func(c scenarios.MIGChange) (func() error, error) {
 			return partition.Change(lib, c.GPU, c.Profiles, c.Off)
 		}
 	}
-	if h.Problem, err = nvmlProblem(root, lib); err != nil {
-		return nil, nil, broken(err)
-	}
-	if h.Problem == "" {
-		if h.Model, err = host.Discover(root, discoverable(lib)); err != nil {
-			h.Problem = err.Error() // of a GPU that fell off its bus, say: those of other vendors are well
-		}
-	}
-	if h.Problem != "" {
-		if h.Model, err = host.Discover(root, nil); err != nil {
-			return nil, nil, broken(err)
-		}
-	}
-	h.Problem = cmp.Or(h.Problem, uvmProblem(h.Model))
+	h.Problem = cmp.Or(h.Problem, uvmProblem(m))
 	return h, func() { root.Close() }, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/host"
+	"gpurig/core/passthrough"
 	"gpurig/core/policy"
 	"gpurig/core/policy/policyfile"
 	"gpurig/core/show"
@@ -54,12 +55,12 @@ counts if root alone can write it, and whose rules come first here:
 		Example: "  gpurig policy\n  gpurig policy --policy ./policy.yaml --output json",
 		Args:    takes(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			m, closeIt, err := openMachine(hostName)
+			h, closeIt, err := openProduct(hostName, passthrough.HostOptions{})
 			if err != nil {
 				return err
 			}
 			defer closeIt()
-			p, err := readPolicy(file, m.root)
+			p, err := readPolicy(file, h.Root())
 			if err != nil {
 				return err
 			}

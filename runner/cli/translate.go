@@ -14,18 +14,18 @@ import (
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
-	"gpurig/core/cdi"
 	"gpurig/core/hookspec"
 	"gpurig/core/lxc"
+	"gpurig/core/passthrough"
 	"gpurig/core/plan"
 	"gpurig/core/request"
 	"gpurig/core/show"
-	"gpurig/core/translate"
 	"gpurig/reports"
 )
 
 type translateFlags struct {
 	host, to, cgroup    string
+	driver              passthrough.HostOptions
 	ids                 []string
 	options             request.Options
 	strict              bool
@@ -69,7 +69,7 @@ arguments stand in it as comments. See docs/vm.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.named = cmd.Flags().Changed("name")
 			if f.to == "qemu" {
-				return runTranslateVM(s, f, cmd.Flags().Changed)
+				return runTranslateVM(cmd.Context(), s, f, cmd.Flags().Changed)
 			}
 			if err := f.fits(cmd.Flags().Changed); err != nil {
 				return err
@@ -80,6 +80,7 @@ arguments stand in it as comments. See docs/vm.md.`,
 	fl := cmd.Flags()
 	fl.SortFlags = false
 	addHost(cmd, &f.host)
+	addDriver(cmd, &f.driver)
 	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE; qemu: a virtual machine")
 	fl.StringVar(&f.cgroup, "cgroup", "", "for --to lxc: device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
 	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; again for more devices")
@@ -169,30 +170,20 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 	if err := f.defaults(); err != nil {
 		return translation{}, err
 	}
-	m, closeIt, err := openMachine(f.host, f.faults...)
+	h, closeIt, err := openProduct(f.host, f.driver, f.faults...)
 	if err != nil {
 		return translation{}, err
 	}
 	defer closeIt()
-	if err := m.know(); err != nil {
+	o := passthrough.Options{IDMap: idmap}
+	if o.Policy, err = readPolicy(f.policy, h.Root()); err != nil {
 		return translation{}, err
 	}
-	pol, err := readPolicy(f.policy, m.root)
+	made, err := f.plan(ctx, s, h, o)
 	if err != nil {
 		return translation{}, err
 	}
-	edits, owner, err := f.edits(ctx, s, m)
-	if err != nil {
-		return translation{}, err
-	}
-	opts := translate.Options{IDMap: idmap, UID: owner.UID, GID: owner.GID, Mode: owner.Mode, Strict: f.strict, Policy: pol}
-	if u := m.model.Userspace; u != nil {
-		opts.DriverRoot = u.DriverRoot
-	}
-	p, err := translate.Edits(m.root, edits, opts)
-	if err != nil {
-		return translation{}, err
-	}
+	p := *made.Plan
 	if f.host == "" { // a fake host is somewhere else
 		if why := cannotRun(f.hookPath); why != "" {
 			show.Fprintf(s.Err, "warning: %s: a container that runs it as its hook does not start\n", why)
@@ -245,64 +236,21 @@ func (f *translateFlags) defaults() error {
 	return nil
 }
 
-// edits reads the device options, finds what they mean on the machine, and
-// returns the container edits.
-func (f translateFlags) edits(ctx context.Context, s Streams, m machine) ([]cdi.Edits, request.Request, error) {
-	maker, problems := m.maker(s.Err)
-	asked, owner, err := f.selections(s, m, maker.OnDisk)
-	if err != nil {
-		return nil, owner, err
-	}
-	sources, said, err := maker.Gather(ctx, asked)
-	warnings(s.Err, said)
-	if err != nil {
-		return nil, owner, generation(err)
-	}
-	var names []cdi.Name
-	var edits []cdi.Edits
-	chosen := map[int]bool{}
-	for _, sel := range asked {
-		names = append(names, sel.Names...)
-		for _, g := range sel.GPUs {
-			if !chosen[g] {
-				chosen[g] = true
-				edits = append(edits, cdi.NodeEdits(m.model, m.model.GPUs[g]))
-			}
-		}
-	}
-	if len(names) > 0 {
-		found, err := cdi.Resolve(sources, names)
-		if err != nil {
-			return nil, owner, cdi.Explain(err, cdi.DefaultDirs(), problems)
-		}
-		edits = append(found, edits...)
-	}
-	return edits, owner, nil
-}
-
-// selections reads the options of each device and finds what they mean. Owner
-// and mode, in owner, are the same for all.
-func (f translateFlags) selections(s Streams, m machine, onDisk []cdi.Source) (asked []request.Selection, owner request.Request, err error) {
+// plan asks the product, and writes its warnings.
+func (f translateFlags) plan(ctx context.Context, s Streams, h *passthrough.Host, o passthrough.Options) (passthrough.Result, error) {
+	o.Strict = f.strict
+	devices := map[string]request.Options{}
 	for i, id := range f.ids {
-		o := f.options
-		o.ID = id
-		req, warned, err := request.Parse(o, request.Context{Strict: f.strict})
-		if err != nil {
-			return nil, owner, err
-		}
-		sel, err := request.SelectFrom(req, m.model, onDisk)
-		if err != nil {
-			return nil, owner, err
-		}
-		for _, w := range append(warned, sel.Warnings...) {
-			show.Fprintf(s.Err, "warning: %s\n", w.String())
-		}
-		if i == 0 {
-			owner = req
-		}
-		asked = append(asked, sel)
+		d := f.options
+		d.ID = id
+		devices[fmt.Sprintf("gpu%d", i)] = d
 	}
-	return asked, owner, nil
+	out, err := passthrough.Plan(ctx, h, devices, o)
+	warnings(s.Err, out.Warnings)
+	if err != nil && out.Refused == nil {
+		err = generation(err)
+	}
+	return out, err
 }
 
 func (t translation) text(w io.Writer) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"gpurig/core/request"
+	"gpurig/core/passthrough"
 	"gpurig/core/show"
 	"gpurig/core/vfio"
 )
@@ -24,59 +25,44 @@ type machineTranslation struct {
 // containersOnly are flags without a meaning for a virtual machine.
 var containersOnly = []string{"cgroup", "idmap", "hook-path", "hook-file", "nodes-dir", "apply-in", "lxc-version", "write-hook", "policy"}
 
-func runTranslateVM(s Streams, f translateFlags, given func(flag string) bool) error {
+func runTranslateVM(ctx context.Context, s Streams, f translateFlags, given func(flag string) bool) error {
 	for _, name := range containersOnly {
 		if given(name) {
 			return hint(fmt.Errorf("--%s is for containers, and --to qemu for virtual machines", name), "take it out")
 		}
 	}
-	t, err := f.translateVM(s)
+	t, err := f.translateVM(ctx, s)
 	if err != nil {
 		return err
 	}
 	return f.out.print(s.Out, t, func(w io.Writer) error { return t.text(w) })
 }
 
-func (f translateFlags) translateVM(s Streams) (machineTranslation, error) {
+func (f translateFlags) translateVM(ctx context.Context, s Streams) (machineTranslation, error) {
 	var none machineTranslation
 	if err := f.defaults(); err != nil {
 		return none, err
 	}
-	m, closeIt, err := openMachine(f.host, f.faults...)
+	o := passthrough.Options{VM: "machine"}
+	if f.named {
+		o.VM = f.name
+	}
+	if f.host == "" {
+		o.Busy = openers()
+	}
+	h, closeIt, err := openProduct(f.host, f.driver, f.faults...)
 	if err != nil {
 		return none, err
 	}
 	defer closeIt()
-	if err := m.know(); err != nil {
-		return none, err
-	}
-	var asks []vfio.Ask
-	for i, id := range f.ids {
-		o := f.options
-		o.ID = id
-		req, warned, err := request.Parse(o, request.Context{VM: true, Strict: f.strict})
-		if err != nil {
-			return none, err
-		}
-		for _, w := range warned {
-			show.Fprintf(s.Err, "warning: %s\n", w.String())
-		}
-		asks = append(asks, vfio.Ask{Name: fmt.Sprintf("gpu%d", i), Request: req})
-	}
-	opts := vfio.Options{Instance: "machine"}
-	if f.named {
-		opts.Instance = f.name
-	}
-	if f.host == "" {
-		opts.Busy = openers()
-	}
-	p, err := vfio.Make(m.root, m.model, asks, opts)
+	made, err := f.plan(ctx, s, h, o)
 	if err != nil {
 		return none, err
 	}
+	p := *made.VM
 	t := machineTranslation{Plan: p}
 	for _, d := range p.Devices {
-		n, err := d.Expected(m.root)
+		n, err := d.Expected(h.Root())
 		if err != nil {
 			return none, err
 		}

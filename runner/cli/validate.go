@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi"
+	"gpurig/core/passthrough"
 	"gpurig/core/plan"
 	"gpurig/core/refuse"
 	"gpurig/core/show"
@@ -18,6 +20,7 @@ import (
 
 type validateFlags struct {
 	host, policy string
+	driver       passthrough.HostOptions
 	faults       []string
 	out          output
 }
@@ -33,9 +36,10 @@ the rule, and its hint the line of the policy file that would permit it; gpurig
 policy prints all rules. What the host lacks is said, and is no mistake of the file.`,
 		Example: "  gpurig cdi validate /etc/cdi/vendor.yaml\n  gpurig cdi validate --policy ./policy.yaml vendor.yaml",
 		Args:    takes(1, -1),
-		RunE:    func(_ *cobra.Command, args []string) error { return runValidate(s, f, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), s, f, args) },
 	}
 	addHost(cmd, &f.host)
+	addDriver(cmd, &f.driver)
 	addPolicy(cmd, &f.policy)
 	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
@@ -65,22 +69,18 @@ type refused struct {
 	Hint    string        `json:"hint,omitempty"`
 }
 
-func runValidate(s Streams, f validateFlags, files []string) error {
-	m, closeIt, err := openMachine(f.host, f.faults...)
+func runValidate(ctx context.Context, s Streams, f validateFlags, files []string) error {
+	h, closeIt, err := openProduct(f.host, f.driver, f.faults...)
 	if err != nil {
 		return err
 	}
 	defer closeIt()
-	pol, err := readPolicy(f.policy, m.root)
-	if err != nil {
+	var o passthrough.Options
+	if o.Policy, err = readPolicy(f.policy, h.Root()); err != nil {
 		return err
 	}
-	opts := translate.Options{Policy: pol}
-	if err := m.know(); err != nil {
+	if _, err := h.Model(); err != nil && f.driver.DriverRoot == "" {
 		show.Fprintf(s.Err, "warning: the driver's root is taken to be /: %s\n", err.Error())
-	}
-	if u := m.model.Userspace; u != nil {
-		opts.DriverRoot = u.DriverRoot
 	}
 	var errs []error
 	lines := []validLine{}
@@ -97,7 +97,7 @@ func runValidate(s Streams, f validateFlags, files []string) error {
 		}
 		if spec != nil {
 			for _, d := range spec.Devices {
-				v, refusals, err := tryDevice(m, spec, file, d.Name, opts)
+				v, refusals, err := tryDevice(ctx, h, cdi.Source{Spec: spec, Where: file}, d.Name, o)
 				if err != nil {
 					return err
 				}
@@ -135,22 +135,22 @@ func readSpec(file string) (*specs.Spec, error) {
 // lacking are reasons that are about the host and say nothing of the Spec.
 var lacking = []refuse.Reason{translate.ReasonNodeGone, translate.ReasonNodeNum, translate.ReasonDriverTab, translate.ReasonMissing}
 
-// tryDevice translates one device for a privileged container.
-func tryDevice(m machine, spec *specs.Spec, file, name string, opts translate.Options) (validated, []*refuse.Error, error) {
-	v := validated{Name: spec.Kind + "=" + name, Permitted: true}
-	asked, err := cdi.ParseName(v.Name)
+// tryDevice plans one device for a privileged container.
+func tryDevice(ctx context.Context, h *passthrough.Host, from cdi.Source, name string, o passthrough.Options) (validated, []*refuse.Error, error) {
+	v := validated{Name: from.Spec.Kind + "=" + name, Permitted: true}
+	device, err := cdi.ParseName(v.Name)
 	if err != nil {
 		return v, nil, err
 	}
-	edits, err := cdi.Resolve([]cdi.Source{{Spec: spec, Where: file}}, []cdi.Name{asked})
-	if err != nil {
-		return v, nil, err
-	}
-	p, err := translate.Edits(m.root, edits, opts)
-	if err != nil && len(refuse.As(err)) == 0 {
+	made, err := passthrough.PlanSpec(ctx, h, from, device, o)
+	switch {
+	case made.Plan != nil:
+		v.Notes = made.Plan.Notes
+	case made.Refused == nil:
 		return v, nil, broken(err)
+	case made.Refused.At != passthrough.AtPlan:
+		return v, nil, err
 	}
-	v.Notes = p.Notes
 	var refusals []*refuse.Error
 	for _, e := range refuse.As(err) {
 		if slices.Contains(lacking, e.Reason) {

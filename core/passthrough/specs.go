@@ -1,4 +1,4 @@
-package runner
+package passthrough
 
 import (
 	"cmp"
@@ -9,23 +9,9 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/amd"
 	"gpurig/core/cdi/nvidia"
-	"gpurig/core/host"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
-	"gpurig/runner/verdict"
 )
-
-// A SpecMaker finds the CDI Specs of one host that devices can come from: those
-// on its disk, and those that are generated for it when they are asked for.
-type SpecMaker struct {
-	Model  host.Model
-	OnDisk []cdi.Source
-	// Root shows the host's files. It is asked only for kinds that are not
-	// NVIDIA's.
-	Root func() (host.Root, error)
-	// NVIDIA makes a Spec in one of the modes of package nvidia.
-	NVIDIA func(ctx context.Context, mode string) (*nvidia.Result, error)
-}
 
 // modes are the generator's modes by the kind of the Specs that they make.
 var modes = map[string]string{
@@ -40,13 +26,12 @@ var modes = map[string]string{
 // it that "auto" could go for.
 const csv = "csv"
 
-// Gather returns the Specs on disk and generates those of the kinds that are
+// gather returns the Specs on disk and generates those of the kinds that are
 // asked for. A generator's refusal is a warning where a Spec on disk has the
-// kind; else it is in the error, a *refuse.Error or several joined. Warnings
-// come with an error too.
-func (s SpecMaker) Gather(ctx context.Context, asked []request.Selection) ([]cdi.Source, []verdict.Warning, error) {
+// kind; else it is in the error. Warnings come with an error too.
+func (h *Host) gather(ctx context.Context, asked []request.Selection) ([]cdi.Source, []Warning, error) {
+	g := h.gathering()
 	integrated := slices.ContainsFunc(asked, func(x request.Selection) bool { return x.Integrated })
-	g := gathering{maker: s, sources: slices.Clip(s.OnDisk), done: map[string]bool{}}
 	for _, x := range asked {
 		for _, n := range x.Names {
 			mode := modes[n.Kind()]
@@ -61,17 +46,21 @@ func (s SpecMaker) Gather(ctx context.Context, asked []request.Selection) ([]cdi
 	return g.sources, g.warnings, refuse.Join(g.refusals...)
 }
 
-// All returns the Specs on disk and every Spec that can be generated for the
+// Specs returns the Specs on disk and every Spec that can be generated for the
 // host. A kind of which the host has no device is no error, and a refusal of
-// anything but the GPUs themselves is a warning.
-func (s SpecMaker) All(ctx context.Context) ([]cdi.Source, []verdict.Warning, error) {
-	g := gathering{maker: s, sources: slices.Clip(s.OnDisk), done: map[string]bool{}}
-	nvidias := s.Model.Driver != nil || s.Model.Tegra != nil
-	kinds := slices.Sorted(maps.Keys(modes))
-	slices.SortStableFunc(kinds, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+// anything but the GPUs themselves is a warning. Warnings come with an error too;
+// refusals in that are *refuse.Error.
+func (h *Host) Specs(ctx context.Context) ([]cdi.Source, []Warning, error) {
+	m, err := h.Model()
+	if err != nil {
+		return nil, nil, err
+	}
+	g := h.gathering()
+	nvidias := m.Driver != nil || m.Tegra != nil
+	kinds := slices.SortedFunc(maps.Keys(modes), func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	for _, kind := range kinds {
 		mode := modes[kind]
-		if mode != amd.Kind && !nvidias || mode == "management" && s.Model.Tegra != nil {
+		if mode != amd.Kind && !nvidias || mode == "management" && m.Tegra != nil {
 			continue // what manages cards knows no system on chip
 		}
 		if err := g.add(ctx, kind, mode); err != nil {
@@ -80,7 +69,7 @@ func (s SpecMaker) All(ctx context.Context) ([]cdi.Source, []verdict.Warning, er
 		if rank(kind) > 0 {
 			for _, e := range g.refusals {
 				if e.Reason != nvidia.ReasonNoDevices {
-					g.warn(e.Reason, kind+": "+e.Error())
+					g.warn(e.Reason, kind+": "+e.Error(), e.Hint)
 				}
 			}
 			g.refusals = nil
@@ -101,11 +90,21 @@ func rank(kind string) int {
 
 // A gathering is what has been found so far.
 type gathering struct {
-	maker    SpecMaker
+	host     *Host
 	sources  []cdi.Source
-	warnings []verdict.Warning
+	warnings []Warning
 	refusals []*refuse.Error
 	done     map[string]bool // modes
+}
+
+// gathering begins with what is on disk.
+func (h *Host) gathering() *gathering {
+	disk := h.onDisk()
+	g := &gathering{host: h, sources: slices.Clip(disk.sources), done: map[string]bool{}}
+	for _, p := range disk.problems {
+		g.warn(p.Reason, p.String(), p.Hint)
+	}
+	return g
 }
 
 // add makes the Spec of a mode, once. The error is no refusal.
@@ -114,54 +113,60 @@ func (g *gathering) add(ctx context.Context, kind, mode string) error {
 		return nil
 	}
 	g.done[mode] = true
-	made, err := g.make(ctx, mode)
+	made, err := g.spec(ctx, mode)
 	refusals := refuse.As(err)
 	switch {
 	case err != nil && len(refusals) == 0:
 		return err
-	case err != nil && slices.ContainsFunc(g.maker.OnDisk, func(s cdi.Source) bool { return s.Spec.Kind == kind }):
-		for _, r := range refusals {
-			g.warn(r.Reason, r.Error())
+	case err != nil && slices.ContainsFunc(g.host.onDisk().sources, func(s cdi.Source) bool { return s.Spec.Kind == kind }):
+		for _, e := range refusals {
+			g.warn(e.Reason, e.Error(), e.Hint)
 		}
 	case err != nil:
 		g.refusals = append(g.refusals, refusals...)
 	case made.Spec != nil:
 		g.sources = append(g.sources, made)
-		for _, x := range cdi.WithheldWarnings(made.Spec.Kind, made.Withheld) {
-			g.warn(x.Reason, x.Error())
+		for _, e := range cdi.WithheldWarnings(made.Spec.Kind, made.Withheld) {
+			g.warn(e.Reason, e.Error(), e.Hint)
 		}
 	}
 	return nil
 }
 
-func (g *gathering) warn(reason refuse.Reason, text string) {
-	g.warnings = append(g.warnings, verdict.Warning{Reason: string(reason), Text: text})
+func (g *gathering) warn(reason refuse.Reason, text, hint string) {
+	g.warnings = append(g.warnings, Warning{Reason: reason, Text: text, Hint: hint})
 }
 
-// make makes one Spec; the Source has none where the host has no device for it.
-func (g *gathering) make(ctx context.Context, mode string) (cdi.Source, error) {
+// spec makes one Spec; the Source has none where the host has no device for it.
+func (g *gathering) spec(ctx context.Context, mode string) (cdi.Source, error) {
 	if mode == amd.Kind {
-		root, err := g.maker.Root()
-		if err != nil {
-			return cdi.Source{}, err
-		}
-		r, err := amd.Generate(root, g.maker.Model)
-		if err != nil || r == nil {
-			return cdi.Source{}, err
-		}
-		return hostSource(cdi.FromHost(r.Spec), r.Withheld), nil
+		return g.host.amd()
 	}
-	r, err := g.maker.NVIDIA(ctx, mode)
+	r, err := g.host.specs.Get(ctx, mode, func() (*nvidia.Result, error) {
+		return g.host.Generate(ctx, nvidia.Options{Mode: mode})
+	})
 	if err != nil {
 		return cdi.Source{}, err
 	}
 	for _, x := range r.Warnings {
-		g.warn(x.Reason, x.String())
+		g.warn(x.Reason, x.String(), "")
 	}
-	return hostSource(cdi.FromHost(r.Spec), r.Withheld), nil
+	s := cdi.FromHost(r.Spec)
+	s.Withheld = r.Withheld
+	return s, nil
 }
 
-func hostSource(s cdi.Source, withheld map[string]*refuse.Error) cdi.Source {
-	s.Withheld = withheld
-	return s
+// amd makes the Spec of AMD's GPUs.
+func (h *Host) amd() (cdi.Source, error) {
+	m, err := h.Model()
+	if err != nil {
+		return cdi.Source{}, err
+	}
+	r, err := amd.Generate(h.root, m)
+	if err != nil || r == nil {
+		return cdi.Source{}, err
+	}
+	s := cdi.FromHost(r.Spec)
+	s.Withheld = r.Withheld
+	return s, nil
 }

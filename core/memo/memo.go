@@ -1,0 +1,72 @@
+// Package memo keeps what was made for a key, so that it is made once however
+// many ask for it at the same time.
+//
+// It depends on the standard library alone.
+package memo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// A Map remembers values by key, and errors too, except those of a caller who
+// gave up. The zero Map is ready; a Map must not be copied.
+type Map[K comparable, V any] struct {
+	mu   sync.Mutex
+	made map[K]*entry[V]
+}
+
+type entry[V any] struct {
+	done chan struct{}
+	v    V
+	err  error
+}
+
+// Get returns what is kept under key, or makes it. Whoever comes while it is
+// being made waits for it, or for the end of its own ctx.
+func (m *Map[K, V]) Get(ctx context.Context, key K, create func() (V, error)) (V, error) {
+	for {
+		m.mu.Lock()
+		e, ok := m.made[key]
+		if !ok {
+			e = &entry[V]{done: make(chan struct{})}
+			if m.made == nil {
+				m.made = map[K]*entry[V]{}
+			}
+			m.made[key] = e
+		}
+		m.mu.Unlock()
+		if !ok {
+			e.err = errors.New("made by a goroutine that panicked")
+			func() {
+				defer close(e.done)
+				e.v, e.err = create()
+			}()
+			if e.err != nil && ctx.Err() != nil {
+				m.forget(key, e)
+			}
+			return e.v, e.err
+		}
+		select {
+		case <-e.done:
+		case <-ctx.Done():
+			var zero V
+			return zero, fmt.Errorf("wait: %w", context.Cause(ctx))
+		}
+		// Whoever made it may have given up, which is no answer for us.
+		if e.err == nil || ctx.Err() != nil || !errors.Is(e.err, context.Canceled) && !errors.Is(e.err, context.DeadlineExceeded) {
+			return e.v, e.err
+		}
+		m.forget(key, e)
+	}
+}
+
+func (m *Map[K, V]) forget(key K, e *entry[V]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made[key] == e {
+		delete(m.made, key)
+	}
+}
