@@ -39,10 +39,10 @@ func (c *collector) record(p string, info host.Info) error {
 		}
 		e.Kind, e.Target, e.Mode = hosts.Symlink, target, 0o777
 	case info.IsDevice():
-		e.Kind, e.Major, e.Minor = hosts.Block, info.Num.Major, info.Num.Minor
-		if mode&fs.ModeCharDevice != 0 {
-			e.Kind = hosts.Char
+		if mode&fs.ModeCharDevice == 0 {
+			return errors.New("a block device, which no GPU has")
 		}
+		e.Kind, e.Major, e.Minor = hosts.Char, info.Num.Major, info.Num.Minor
 	case mode&fs.ModeSocket != 0:
 		e.Kind = hosts.Socket
 	case mode&fs.ModeNamedPipe != 0:

@@ -80,12 +80,8 @@ func (k kit) put(t *tree.Tree, e hosts.Entry) error {
 		err = t.Mkdir(e.Path, mode)
 	case hosts.Symlink:
 		err = t.Symlink(e.Path, e.Target)
-	case hosts.Char, hosts.Block:
-		n := device.Node{Path: e.Path, Type: device.Char, Num: device.Num{Major: e.Major, Minor: e.Minor}, Mode: mode}
-		if e.Kind == hosts.Block {
-			n.Type = device.Block
-		}
-		err = t.Mknod(n)
+	case hosts.Char:
+		err = t.Mknod(device.Node{Path: e.Path, Type: device.Char, Num: device.Num{Major: e.Major, Minor: e.Minor}, Mode: mode})
 	case hosts.Socket:
 		err = t.Socket(e.Path, mode)
 	case hosts.Fifo:

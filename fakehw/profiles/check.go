@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/pci"
 	"gpurig/fakehw/catalog"
+	"gpurig/fixtures/hosts"
 )
 
 // check finds what is wrong with values that are well formed one by one.
@@ -197,6 +198,8 @@ func (p *Profile) checkMajors(r reader) {
 		n := p.Majors[name]
 		if other, ok := names[n]; ok {
 			r.failAt("majors."+name, fmt.Errorf("major %d belongs to %s", n, other))
+		} else if err := (hosts.Drivers{Majors: map[uint32]bool{n: true}}).Check(n, 0); err != nil {
+			r.failAt("majors."+name, err)
 		}
 		names[n] = name
 	}

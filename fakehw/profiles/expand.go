@@ -10,6 +10,7 @@ import (
 	"gpurig/core/pci"
 	"gpurig/fakehw"
 	"gpurig/fakehw/catalog"
+	"gpurig/fixtures/hosts"
 )
 
 var gpuUUID = regexp.MustCompile(`^GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
@@ -292,6 +293,16 @@ func (p *Profile) mig(m host.Model, fail func(string, error)) host.Model {
 // that the file adds by hand.
 func (p *Profile) nodeMajors(m *host.Model, fail func(string, error)) {
 	for i, n := range p.Nodes {
+		// Its own line is looked for below, and a misc driver comes with its node.
+		own := hosts.Drivers{Majors: map[uint32]bool{n.Num.Major: true}, Misc: map[uint32]bool{n.Num.Minor: true}}
+		err := own.Check(n.Num.Major, n.Num.Minor)
+		if n.Type != device.Char {
+			err = hosts.ErrBlock
+		}
+		if err != nil {
+			fail(fmt.Sprintf("nodes[%d].number", i), err)
+			continue
+		}
 		line := func(x host.Major) bool { return x.Major == n.Num.Major && x.Type == n.Type }
 		if slices.ContainsFunc(m.Majors, line) {
 			continue
@@ -318,8 +329,5 @@ func (p *Profile) nodeMajors(m *host.Model, fail func(string, error)) {
 
 // standardMajor names the fixed majors that nodes made by hand may have.
 func standardMajor(n device.Node) string {
-	if n.Type != device.Char {
-		return ""
-	}
-	return map[uint32]string{1: "mem", 10: "misc", 29: "fb"}[n.Num.Major]
+	return map[uint32]string{1: "mem", 10: "misc"}[n.Num.Major]
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // B47: every mistake of a file is one line with its place, and all are told at
-// once. The files' own comments say which: "# want LINE:COLUMN: message".
+// once. A44: numbers of other drivers are such mistakes (numbers.yaml, majors-of-others.yaml).
+// The files' own comments say which: "# want LINE:COLUMN: message".
 func TestB47EveryMistakeIsALineWithItsPlace(t *testing.T) {
 	files, err := filepath.Glob("testdata/bad/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -68,6 +68,7 @@ func captureHost(s Streams, f captureFlags) error {
 	if err != nil {
 		return err
 	}
+	rec.LeaveOut()
 	text, err := rec.Marshal()
 	if err != nil {
 		return err
