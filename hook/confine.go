@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"runtime"
 	"syscall"
@@ -14,9 +15,10 @@ import (
 	"gpurig/hook/inroot"
 )
 
-// kept are the capabilities that work in a container's root needs: files of other
-// owners, owners and modes of what is made, the container root's ids for file
-// access. Those that finding the root needed are given up.
+// kept are the capabilities that work in a container's root needs: owners and modes
+// of what is made, the container root's ids for file access, and a directory of its
+// that nobody may write to, for which alone CAP_DAC_OVERRIDE comes into effect
+// (package inroot). Those that finding the root needed are given up.
 var kept = []uint{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID}
 
 // confine gives up, on every thread and for good, what the rest of a run does not
@@ -27,6 +29,12 @@ var kept = []uint{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.C
 // no reason to stop (a filter of its own is what forbids another one); keeping
 // capabilities that could be given up is.
 func confine(root *inroot.Root, hookFile string) error {
+	if err := emptyGroups(); err != nil {
+		return err
+	}
+	if err := emptyBoundingSet(); err != nil {
+		return err
+	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("give up rights: no_new_privs: %w", err)
 	}
@@ -59,6 +67,42 @@ func everyThread(what string, call, a, b, c uintptr) error {
 	return nil
 }
 
+// emptyGroups gives up the groups of whoever started us: the container's root is in
+// none of them. Where we may not, in a user namespace, its root could not either.
+func emptyGroups() error {
+	now, err := unix.Getgroups()
+	if err != nil {
+		return fmt.Errorf("give up rights: getgroups: %w", err)
+	}
+	if len(now) == 0 {
+		return nil
+	}
+	err = everyThread("setgroups", unix.SYS_SETGROUPS, 0, 0, 0)
+	if errors.Is(err, unix.EPERM) && (os.Geteuid() != 0 || inUserNamespace()) {
+		return nil
+	}
+	return err
+}
+
+// emptyBoundingSet takes out of it all that no program of ours is going to have.
+// Without CAP_SETPCAP nobody can, and no_new_privs alone does it.
+func emptyBoundingSet() error {
+	for c := uintptr(0); ; c++ {
+		there, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
+		if err != nil { // the kernel has no capability of that number
+			return nil
+		}
+		if there == 0 {
+			continue
+		}
+		if err := everyThread("bounding set", unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0); errors.Is(err, unix.EPERM) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
 // dropCapabilities keeps those of kept that we have.
 func dropCapabilities() error {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
@@ -73,6 +117,9 @@ func dropCapabilities() error {
 	for i := range now {
 		now[i].Permitted &= mask[i]
 		now[i].Effective &= mask[i]
+		if i == 0 {
+			now[i].Effective &^= 1 << unix.CAP_DAC_OVERRIDE
+		}
 		now[i].Inheritable = 0
 	}
 	err := everyThread("capset", unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&now[0])), 0)

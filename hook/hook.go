@@ -22,8 +22,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/hook/calls"
 	"gpurig/hook/inroot"
 	"gpurig/hook/stage"
 )
@@ -64,7 +68,7 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 				Hint: "a copied or renamed container needs a hook file of its own, which gpurig translate --name writes"}
 		}
 	}
-	if job.Inside { // we are the container's root already
+	if job.Inside && inUserNamespace() { // we are the container's root already
 		file.Owner = self()
 	}
 	if err := s.Next("open the container's root"); err != nil {
@@ -75,7 +79,12 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 		return nil, err
 	}
 	defer root.Close()
-	o := stage.Options{Root: root, Journal: journalOf(job.File), Steps: s, Runs: runs}
+	if job.Stage == Apply {
+		if err := admit(root, file); err != nil {
+			return nil, err
+		}
+	}
+	o := stage.Options{Root: root, Journal: journalOf(job.File, root), Steps: s, Runs: runs}
 	if job.OfALife {
 		if o.Lifetime, err = thisLifetime(); err != nil {
 			return nil, err
@@ -84,11 +93,36 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if err := limit(root, job.File); err != nil {
 		return nil, err
 	}
+	leave, err := root.Enter()
+	if err != nil {
+		return nil, err
+	}
 	notes, err = stage.Run(job.Stage, file, o)
+	leave()
 	if err == nil && job.Stage == Clean {
 		err = held.remove()
 	}
 	return notes, err
+}
+
+// admit looks, as the host sees them, at what the plan mounts into the container:
+// by these files and folders reads may leave the image.
+func admit(root *inroot.Root, file hookspec.File) error {
+	for _, m := range file.MountPoints {
+		if m.Source == "" {
+			continue
+		}
+		var st unix.Stat_t
+		err := calls.Again(func() error { return unix.Stat(m.Source, &st) })
+		if err == unix.EACCES { // to the container's root, who runs us: what is mounted is not known then
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("what is mounted on %s: %w", m.Path, &fs.PathError{Op: "stat", Path: m.Source, Err: err})
+		}
+		root.Admit(m.Path, st)
+	}
+	return nil
 }
 
 func readFile(name string) (hookspec.File, error) {

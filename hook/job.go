@@ -38,8 +38,8 @@ type Job struct {
 	PID   int    // of the container's first process, still waiting for us
 	Walk  bool   // resolve paths without openat2
 
-	// Inside says that we run as the container's root, in its user namespace:
-	// ids of the hook file are the manager's and mean nothing here.
+	// Inside says that we run as the container's root, in its user namespace if it
+	// has one: ids of the hook file are the manager's and mean nothing there.
 	Inside bool
 	// Mounted says that something must be mounted on Root.
 	Mounted bool

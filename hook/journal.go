@@ -9,24 +9,36 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/hook/calls"
+	"gpurig/hook/inroot"
 	"gpurig/hook/stage"
 )
 
 // A journal is the file beside a hook file, on the host, where the container
 // cannot reach it, that package stage keeps what it made in.
-type journal struct{ name string }
+type journal struct {
+	name string
+	root *inroot.Root
+}
 
 var _ stage.Store = journal{}
 
-func journalOf(hookFile string) journal { return journal{hookFile + ".made"} }
+func journalOf(hookFile string, root *inroot.Root) journal {
+	return journal{hookFile + ".made", root}
+}
 
 func (j journal) Name() string { return j.name }
 
-func (j journal) Read() ([]byte, error) { return readTrusted(j.name, stage.MaxJournal) }
+func (j journal) Read() (data []byte, err error) {
+	err = j.root.Outside(func() error {
+		data, err = readTrusted(j.name, stage.MaxJournal)
+		return err
+	})
+	return data, err
+}
 
 // Write is old or new, never mixed.
 func (j journal) Write(data []byte) error {
-	err := replaceFile(j.name, data)
+	err := j.root.Outside(func() error { return replaceFile(j.name, data) })
 	if err == nil {
 		return nil
 	}
@@ -35,12 +47,14 @@ func (j journal) Write(data []byte) error {
 }
 
 func (j journal) Remove() error {
-	for _, name := range []string{j.name, j.name + ".new"} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+	return j.root.Outside(func() error {
+		for _, name := range []string{j.name, j.name + ".new"} {
+			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // replaceFile gives a file of a trusted directory new contents. We hold the lock,

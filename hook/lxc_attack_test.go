@@ -24,7 +24,7 @@ var lxcAttacks = []lxcAttack{
 	{attack{"A4 /etc leads through procfs to the host", []string{"link etc /proc/1/root$H/etc", "dir usr/lib/gpu"}, cacheAttackFolder, "cdi-hook: ", nil}, nil, "", ""},
 	{attack{"A5 a host directory is mounted there", []string{"dir usr/lib/gpu"}, oneLink("/usr/lib/gpu/b", "a"), "a mount is in the way", nil},
 		[]string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, "", ""},
-	{attack{"A5 the libraries are in a directory of the host", []string{"dir usr/lib/gpu"}, cacheAttackFolder, "", []string{"etc/ld.so.cache"}},
+	{attack{"A5 the libraries are in a directory of the host", []string{"dir usr/lib/gpu"}, cacheAttackFolder, "a mount is in the way", []string{"!etc/ld.so.cache"}},
 		[]string{"lxc.mount.entry = $H/d usr/lib/gpu none bind 0 0"}, "", ""},
 	{attack{"A5 /etc is a directory of the host", []string{"dir etc", "dir usr/lib/gpu"}, cacheAttackFolder, "a mount is in the way", nil},
 		[]string{"lxc.mount.entry = $H/etc etc none bind 0 0"}, "", ""},

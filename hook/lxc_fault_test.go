@@ -16,7 +16,7 @@ import (
 // driver asks for what a driver's version brings: a library, its link, a node.
 func (s *lxcStand) driver(version string) {
 	lib := "libcuda.so." + version
-	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/" + lib}}
+	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/" + lib, Source: s.host + "/" + lib}}
 	s.spec.Links = []hookspec.Link{{Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
 	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
 	s.lines = []string{

@@ -213,7 +213,7 @@ func TestLXCEntryPoints(t *testing.T) {
 				s := newLXC(t, idmap, "dir usr/lib")
 				before := s.tree()
 				s.lines = []string{"lxc.mount.entry = " + s.host + "/libcuda.so.550.1 usr/lib/gpu/libcuda.so.550.1 none bind,ro 0 0"}
-				s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/libcuda.so.550.1"}}
+				s.spec.MountPoints = []hookspec.MountPoint{{Path: "/usr/lib/gpu/libcuda.so.550.1", Source: s.host + "/libcuda.so.550.1"}}
 				s.spec.Links = []hookspec.Link{{Path: "/dev/dri/by-path/pci-0000:41:00.0-card", Target: "../card0"}, {Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
 				s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
 				s.spec.Modes = []hookspec.Mode{{Path: "/dev/dri", Mode: 0o750}}

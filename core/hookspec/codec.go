@@ -122,6 +122,9 @@ func (f File) Validate() error {
 			bad(field, fmt.Sprintf("%q is there twice", m.Path))
 		}
 		points[m.Path] = true
+		if m.Source != "" {
+			check(fmt.Sprintf("mountPoints[%d].source", i), PathProblem(m.Source))
+		}
 	}
 	links := map[string]bool{}
 	for i, l := range f.Links {

@@ -47,6 +47,13 @@ type Owner struct {
 type MountPoint struct {
 	Path string `json:"path"`
 	Dir  bool   `json:"dir,omitempty"`
+	// Source is what the plan mounts there, as the hook sees the host; empty: nothing
+	// of the host's. The hook reads through a mount only where it finds that very
+	// file or directory.
+	Source string `json:"source,omitempty"`
+	// Nested says that the mount point is in another mount of the plan, and so is
+	// not to be made.
+	Nested bool `json:"nested,omitempty"`
 }
 
 // A Link is a symbolic link; Target is relative to the directory of Path.

@@ -145,7 +145,7 @@ func Reasons() []refuse.Meaning {
 // Emit writes p for liblxc. It returns every refusal at once, joined, and never
 // a part of a configuration. p is not changed.
 func Emit(p plan.Plan, opts Options) (Config, error) {
-	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts}
+	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve, HostRoot: opts.HostRoot}, opts: opts}
 	e.options(p)
 	if len(e.Refusals) == 0 {
 		e.add("lxc.autodev", Text("1"))

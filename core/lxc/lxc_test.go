@@ -184,8 +184,9 @@ func TestMountPointsA13(t *testing.T) {
 	if strings.Contains(c.Text(), "optional") || strings.Count(c.Text(), "create=") != 1 || !strings.Contains(c.Text(), " dev/dri/by-path none ro,bind,create=dir ") {
 		t.Errorf("lines are\n%s", c.Text())
 	}
-	if len(c.Hook.MountPoints) != 1 || c.Hook.MountPoints[0].Path != "/usr/share/nvidia" || !c.Hook.MountPoints[0].Dir {
-		t.Errorf("mount points are %v, want the directory only", c.Hook.MountPoints)
+	points := c.Hook.MountPoints
+	if len(points) != 2 || points[0].Path != "/usr/share/nvidia" || !points[0].Dir || points[0].Nested || !points[1].Nested {
+		t.Errorf("mount points are %v, want the directory, and the file in it as nested", points)
 	}
 	if !slices.Contains(c.Entries.Lines(), "lxc.autodev = 1") {
 		t.Error("no lxc.autodev")

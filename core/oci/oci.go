@@ -101,7 +101,7 @@ func Reasons() []refuse.Meaning {
 // Emit writes p for an OCI runtime. It returns every refusal at once, joined,
 // and never a part of the edits. p is not changed.
 func Emit(p plan.Plan, opts Options) (Edits, error) {
-	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve}, opts: opts}
+	e := &emitter{Placer: place.Placer{IDMap: opts.IDMap, Resolve: opts.Resolve, HostRoot: opts.HostRoot}, opts: opts}
 	e.options(p)
 	if len(e.Refusals) == 0 {
 		e.nodes(p.Nodes)

@@ -20,7 +20,8 @@ type Mount struct {
 
 // Mounts places mounts and puts them in the order in which they are mounted. made
 // says which mount points the container manager makes; the others are for the hook,
-// except inside a directory that is itself mounted: what is there is the host's.
+// which makes none inside a directory that is itself mounted: what is there is the
+// host's.
 // A target that is not clean is refused for the reason inexact.
 func (p *Placer) Mounts(list []plan.Mount, inexact refuse.Reason, made func(real string) bool) []Mount {
 	var all []Mount
@@ -39,14 +40,24 @@ func (p *Placer) Mounts(list []plan.Mount, inexact refuse.Reason, made func(real
 	for _, m := range all {
 		p.Claim(m.Real, m.Target)
 		mounted := slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(m.Real, d+"/") })
-		if !made(m.Real) && !mounted {
-			p.Hook.MountPoints = append(p.Hook.MountPoints, hookspec.MountPoint{Path: m.Real, Dir: m.Dir})
+		if point := p.point(m, mounted); !made(m.Real) && (!mounted || point.Source != "") {
+			p.Hook.MountPoints = append(p.Hook.MountPoints, point)
 		}
 		if m.Dir {
 			dirs = append(dirs, m.Real)
 		}
 	}
 	return all
+}
+
+// point is the mount point of m in the hook file; nested says that it lies in
+// another mount.
+func (p *Placer) point(m Mount, nested bool) hookspec.MountPoint {
+	point := hookspec.MountPoint{Path: m.Real, Dir: m.Dir, Nested: nested}
+	if m.Type == "" {
+		point.Source = path.Clean(p.HostRoot + m.Source)
+	}
+	return point
 }
 
 // options are all that a bind mount can have.

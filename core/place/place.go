@@ -42,6 +42,8 @@ type Placer struct {
 	// Resolve returns a container path with the links of its directories
 	// resolved inside the image's root; nil: there are none.
 	Resolve func(path string) (string, error)
+	// HostRoot is put before the sources of mounts; empty on a real machine.
+	HostRoot string
 
 	Hook     hookspec.File // MountPoints as the emitter adds them; the rest by File
 	Refusals []*refuse.Error

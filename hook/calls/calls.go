@@ -54,11 +54,6 @@ func Readlinkat(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// Unlinkat is unlinkat(2).
-func Unlinkat(dir int, name string, flags int) error {
-	return Again(func() error { return unix.Unlinkat(dir, name, flags) })
-}
-
 // Fsync is fsync(2); a file system that has none for directories is no error.
 func Fsync(fd int) error {
 	err := Again(func() error { return unix.Fsync(fd) })

@@ -61,7 +61,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 		return res, explain("readlink", p, err)
 	}
 	temp := r.tempName()
-	err = calls.Again(func() error { return unix.Symlinkat(text, dir, temp) })
+	err = r.changing(dir, func() error { return unix.Symlinkat(text, dir, temp) })
 	if err == nil {
 		err = r.adopt(dir, temp, unix.S_IFLNK)
 	}
@@ -69,7 +69,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 		err = r.moveIn(dir, temp, p)
 	}
 	if err != nil {
-		calls.Unlinkat(dir, temp, 0)
+		r.unlink(dir, temp, 0)
 	}
 	return res, explain("symlink", p, err)
 }
@@ -77,7 +77,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 // moveIn puts the finished temporary in its place.
 func (r *Root) moveIn(dir int, temp, p string) error {
 	r.unsynced[path.Dir(p)] = true
-	return calls.Again(func() error { return unix.Renameat(dir, temp, dir, path.Base(p)) })
+	return r.changing(dir, func() error { return unix.Renameat(dir, temp, dir, path.Base(p)) })
 }
 
 // linkIs reports whether the link p is there with that text, on our own mount.
@@ -122,7 +122,11 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 }
 
 func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) error {
-	fd, err := calls.Create(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	var fd int
+	err := r.changing(dir, func() (err error) {
+		fd, err = calls.Create(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
+		return err
+	})
 	if err != nil {
 		return err
 	}

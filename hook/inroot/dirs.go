@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -62,7 +60,7 @@ func (r *Root) anchor(p string) (*Root, string, error) {
 		unix.Close(fd)
 		return nil, "", &fs.PathError{Op: "open", Path: "/dev", Err: fmt.Errorf("%w: %w", why, ErrMount)}
 	}
-	r.dev = &Root{fd: fd, mount: id, name: r.name + "/dev", owner: r.owner, tag: r.tag, walk: r.walk, beneath: true, unsynced: map[string]bool{}}
+	r.dev = &Root{fd: fd, mount: id, name: r.name + "/dev", owner: r.owner, tag: r.tag, walk: r.walk, mapped: r.mapped, beneath: true, unsynced: map[string]bool{}}
 	return r.dev, "/" + rest, nil
 }
 
@@ -93,23 +91,13 @@ func (r *Root) OnDev(p string) (bool, error) {
 }
 
 // within runs f with the anchor of p and gives directory names back their
-// prefix. On a root whose mount maps ids (mount_setattr(2)), our own have none
-// (EOVERFLOW) and the container root's are used.
+// prefix.
 func (r *Root) within(p string, f func(a *Root, q string) (Result, error)) (Result, error) {
 	a, q, err := r.anchor(p)
 	if err != nil {
 		return Result{}, err
 	}
-	var res Result
-	if a == r {
-		if res, err = f(a, q); !errors.Is(err, unix.EOVERFLOW) {
-			return res, err
-		}
-	}
-	err = r.asOwner(func() (err error) {
-		res, err = f(a, q)
-		return err
-	})
+	res, err := f(a, q)
 	if a == r {
 		return res, err
 	}
@@ -120,25 +108,6 @@ func (r *Root) within(p string, f func(a *Root, q string) (Result, error)) (Resu
 		pe.Path = "/dev" + pe.Path
 	}
 	return res, err
-}
-
-// asOwner runs f with the container root's ids for file access: the tmpfs on /dev
-// of a container with an idmap refuses new files of an owner that the idmap does
-// not know (EOVERFLOW), the host's root among them.
-func (r *Root) asOwner(f func() error) error {
-	uid, gid := os.Geteuid(), os.Getegid()
-	if uid != 0 || r.owner == (Owner{}) {
-		return f()
-	}
-	runtime.LockOSThread() // these ids belong to one thread
-	defer runtime.UnlockOSThread()
-	unix.Setfsgid(int(r.owner.GID))
-	unix.Setfsuid(int(r.owner.UID))
-	defer func() {
-		unix.Setfsuid(uid)
-		unix.Setfsgid(gid)
-	}()
-	return f()
 }
 
 // AtRest has the root's own owner own what is made, where that is the host's
@@ -175,7 +144,7 @@ func (r *Root) MkdirAll(p string) (Result, error) {
 func (r *Root) Missing(p string) ([]string, error) {
 	var out []string
 	for a, q, err := r.anchor(p); err == nil && q != "/"; q, p = path.Dir(q), path.Dir(p) {
-		fd, err := a.find(q, 0, anyMount)
+		fd, err := a.find(q, 0, sameMount)
 		if err == nil {
 			unix.Close(fd)
 			break
@@ -203,6 +172,12 @@ func OfTheImage(err error) bool {
 	return false
 }
 
+// BeyondReach reports whether an error says that something may be there, and is not
+// for us to look at: it is on a mount, or the container's root may not.
+func BeyondReach(err error) bool {
+	return errors.Is(err, ErrMount) || errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EACCES)
+}
+
 func (r *Root) mkdirAll(p string) ([]string, error) {
 	fd, err := r.openDir(p)
 	if err == nil {
@@ -217,7 +192,7 @@ func (r *Root) mkdirAll(p string) ([]string, error) {
 	}
 	defer unix.Close(parent)
 	name := path.Base(p)
-	err = calls.Again(func() error { return unix.Mkdirat(parent, name, 0o755) })
+	err = r.changing(parent, func() error { return unix.Mkdirat(parent, name, 0o755) })
 	switch err {
 	case nil:
 		r.unsynced[path.Dir(p)] = true
@@ -297,8 +272,9 @@ func (r *Root) syncDir(p string) error {
 	return explain("fsync", p, calls.Fsync(int(f.Fd())))
 }
 
-// Chmod sets the permission bits of a directory or character node below /dev.
-// Nothing else is touched, and no bit above 0777 is ever set.
+// Chmod sets the permission bits of a directory below /dev, or of a character node
+// on a /dev that goes with the container. Nothing else is touched, and no bit above
+// 0777 is ever set.
 func (r *Root) Chmod(p string, perm fs.FileMode) error {
 	if !strings.HasPrefix(p, "/dev/") || perm&^0o777 != 0 {
 		return &fs.PathError{Op: "chmod", Path: p, Err: errors.New("only permission bits below /dev can be changed")}
@@ -316,11 +292,27 @@ func (r *Root) Chmod(p string, perm fs.FileMode) error {
 	if err := calls.Fstat(fd, &st); err != nil {
 		return explain("chmod", p, err)
 	}
-	if t := st.Mode & unix.S_IFMT; t != unix.S_IFDIR && t != unix.S_IFCHR {
-		return &fs.PathError{Op: "chmod", Path: p, Err: errors.New("neither a directory nor a character device")}
+	if why := notOurs(st, a != r); why != nil {
+		return &fs.PathError{Op: "chmod", Path: p, Err: why}
 	}
 	if st.Mode&0o7777 == uint32(perm) {
 		return nil
 	}
 	return explain("chmod", p, chmodFD(fd, uint32(perm)))
+}
+
+// notOurs says why the mode of what is below /dev is not for us to change. A node
+// of the image's, or one that has a second name, may be the host's own.
+func notOurs(st unix.Stat_t, onDev bool) error {
+	switch t := st.Mode & unix.S_IFMT; {
+	case t == unix.S_IFDIR:
+		return nil
+	case t != unix.S_IFCHR:
+		return errors.New("neither a directory nor a character device")
+	case st.Nlink > 1:
+		return fmt.Errorf("the node has %d names, and the others may be the host's", st.Nlink)
+	case !onDev:
+		return errors.New("the node is the image's, not one that was made for the container")
+	}
+	return nil
 }

@@ -12,9 +12,11 @@ import (
 )
 
 // The negative control: what a hook does that nobody attacked yet. Paths are
-// joined, files appended to, temporaries have a name that everybody knows, and
+// joined, files read with the rights at hand and appended to, temporaries have a name that everybody knows, and
 // mounts are all alike. The tests of the attacks must fail with it; no program
 // is built of it (cmd/cdi-hook/naive.go).
+
+const asTheContainer = false
 
 // Path is the root's own path, for programs of the host to be run on it.
 func (r *Root) Path() string { return r.name }

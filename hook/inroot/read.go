@@ -23,7 +23,7 @@ type Info struct {
 
 // Lstat returns what is at p; a link in the last component is not followed.
 func (r *Root) Lstat(p string) (Info, error) {
-	fd, err := r.find(p, unix.O_NOFOLLOW, anyMount)
+	fd, err := r.look(p, unix.O_NOFOLLOW)
 	if err != nil {
 		return Info{}, explain("lstat", p, err)
 	}
@@ -55,7 +55,7 @@ func fileType(mode uint32) fs.FileMode {
 
 // Readlink returns the text of the link at p.
 func (r *Root) Readlink(p string) (string, error) {
-	fd, err := r.find(p, unix.O_NOFOLLOW, anyMount)
+	fd, err := r.look(p, unix.O_NOFOLLOW)
 	if err != nil {
 		return "", explain("readlink", p, err)
 	}
@@ -67,9 +67,9 @@ func (r *Root) Readlink(p string) (string, error) {
 	return text, explain("readlink", p, err)
 }
 
-// ReadFile reads the regular file at p, links followed, mounts crossed. More
-// than limit bytes, or anything but a regular file, is an error: a FIFO or a
-// device never blocks or acts.
+// ReadFile reads the regular file at p, links followed. More than limit bytes,
+// or anything but a regular file, is an error: a FIFO or a device never blocks or
+// acts.
 func (r *Root) ReadFile(p string, limit int64) ([]byte, error) {
 	f, size, err := r.openRegular(p)
 	if err != nil {
@@ -101,8 +101,8 @@ func cause(err error) error {
 	return err
 }
 
-// OpenFile opens the regular file at p for reading, links followed, mounts
-// crossed. The caller bounds what it reads.
+// OpenFile opens the regular file at p for reading, links followed. The caller
+// bounds what it reads.
 func (r *Root) OpenFile(p string) (File, error) {
 	f, _, err := r.openRegular(p)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *Root) OpenFile(p string) (File, error) {
 }
 
 func (r *Root) openRegular(p string) (*file, int64, error) {
-	fd, err := r.find(p, 0, anyMount)
+	fd, err := r.look(p, 0)
 	if err != nil {
 		return nil, 0, explain("open", p, err)
 	}
@@ -141,9 +141,9 @@ func openFD(fd int) (*file, unix.Stat_t, error) {
 }
 
 // ReadDir returns at most limit names of the directory at p, sorted, links
-// followed, mounts crossed. More than limit names is an error.
+// followed. More than limit names is an error.
 func (r *Root) ReadDir(p string, limit int) ([]string, error) {
-	fd, err := r.find(p, unix.O_DIRECTORY, anyMount)
+	fd, err := r.look(p, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, explain("open", p, err)
 	}

@@ -103,7 +103,7 @@ func (r *Root) removeIf(p string, flags int, ours judge) (bool, error) {
 	if err != nil || !yes {
 		return false, nothing(explain("remove", p, err))
 	}
-	err = calls.Unlinkat(dir, path.Base(q), flags)
+	err = a.unlink(dir, path.Base(q), flags)
 	switch err {
 	case nil:
 		a.unsynced[path.Dir(q)] = true
@@ -143,7 +143,7 @@ func (r *Root) Sweep(p string) (int, error) {
 	}
 	n := 0
 	for _, name := range temps {
-		switch err := calls.Unlinkat(dir, name, 0); err {
+		switch err := a.unlink(dir, name, 0); err {
 		case nil:
 			n++
 		case unix.ENOENT, unix.EISDIR, unix.EROFS:

@@ -5,12 +5,16 @@
 // and may change them while we work. So the root directory is opened once, and
 // every path goes through openat2(2) from that descriptor with RESOLVE_IN_ROOT
 // (links mean what they mean to the container; ".." stops at the root),
-// RESOLVE_NO_MAGICLINKS (nothing through /proc/1/root) and, for every change,
-// RESOLVE_NO_XDEV (nothing through a mount, where no link is needed to reach the
-// host). Where openat2 is missing or filtered, a walker of O_PATH descriptors
-// with a mount id check does the same. No joined path ever reaches the kernel,
-// and nothing is opened for reading before it is known to be a regular file:
-// opening some device nodes is an action.
+// RESOLVE_NO_MAGICLINKS (nothing through /proc/1/root) and RESOLVE_NO_XDEV
+// (nothing through a mount, where no link is needed to reach the host). Where
+// openat2 is missing or filtered, a walker of O_PATH descriptors with a mount id
+// check does the same. No joined path ever reaches the kernel, and nothing is
+// opened for reading before it is known to be a regular file: opening some device
+// nodes is an action.
+//
+// Two mounts are not in the way: the fresh tmpfs on /dev, and, for reading, what
+// the plan itself mounts (Admit). All of it is done with the rights of the
+// container's root (Enter), not with the host's.
 //
 // What it does not do: it does not enter namespaces, and it does not make the
 // outcome right if the image changes it afterwards.
@@ -20,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 
@@ -50,6 +55,10 @@ type Root struct {
 	owner Owner
 	tag   string
 	dev   *Root // the fresh tmpfs on /dev, once it was looked at; nil: none
+	// mapped says that the container's root has other ids than ours, on disk or by
+	// its mounts.
+	mapped   bool
+	admitted admitted
 	// beneath refuses absolute links and ".." above the root, where the root is
 	// not the root directory of the container but a second anchor in it.
 	beneath  bool
@@ -96,7 +105,7 @@ func OpenFD(fd int, name string, o Options) (*Root, error) {
 	if o.Tag == "" {
 		o.Tag = "00000000"
 	}
-	r := &Root{fd: fd, mount: id, name: name, owner: o.Owner, tag: o.Tag, walk: o.Walk, unsynced: map[string]bool{}}
+	r := &Root{fd: fd, mount: id, name: name, owner: o.Owner, tag: o.Tag, walk: o.Walk, mapped: o.Owner != Owner{} && os.Geteuid() == 0, unsynced: map[string]bool{}}
 	if !r.walk {
 		probe, err := unix.Openat2(fd, ".", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
 		if err == nil {
@@ -133,12 +142,13 @@ func (r *Root) IsMountPoint(up string) (bool, error) {
 	return id != r.mount, err
 }
 
-// crossing says whether a path may lead through mounts.
+// crossing says whether a path may lead through mounts. What was found through
+// one is only identified, never read, unless it is admitted.
 type crossing bool
 
 const (
-	anyMount  crossing = true  // for reading
-	sameMount crossing = false // for changing
+	anyMount  crossing = true
+	sameMount crossing = false
 )
 
 // openDir opens the directory p for changes in it.
@@ -179,6 +189,9 @@ func rel(p string) (string, error) {
 
 // explain turns an errno into a sentence with the path.
 func explain(op, p string, err error) error {
+	if _, ok := err.(*fs.PathError); ok { // it is one already
+		return err
+	}
 	switch err {
 	case nil:
 		return nil

@@ -13,6 +13,9 @@ import (
 // What keeps a path inside the root and away from mounts. The tests' negative
 // control, naive.go, stands in for it.
 
+// asTheContainer: everything in the root is done with the rights of its own root.
+const asTheContainer = true
+
 // find returns an O_PATH descriptor of what is at p inside the root. flags are
 // O_NOFOLLOW, O_DIRECTORY or none.
 func (r *Root) find(p string, flags int, x crossing) (int, error) {
@@ -62,7 +65,7 @@ func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
 		err = r.moveIn(dir, temp, p)
 	}
 	if err != nil {
-		calls.Unlinkat(dir, temp, 0)
+		r.unlink(dir, temp, 0)
 	}
 	return err
 }

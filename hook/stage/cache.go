@@ -41,7 +41,7 @@ func (w *work) writeCache(ours []string) error {
 		return err
 	}
 	for _, s := range got.skipped {
-		if slices.Contains(ours, s.Path) && !notExist(s.Err) {
+		if slices.Contains(ours, s.Path) && !notExist(s.Err) || w.isPoint(s.Path) && inroot.BeyondReach(s.Err) {
 			return fmt.Errorf("library cache: %s", s) // what we came for would not be in it
 		}
 		w.note("library cache: left out %s", s)

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 )
 
 // A Store keeps one journal where the container cannot reach it.
@@ -61,9 +64,11 @@ type ownLink struct {
 }
 
 // A pathFile is a path file of musl's that we wrote: what it was, nil for
-// absent, and what we may have written. Contents are the image's own bytes.
+// absent, and what we may have written; the text of the link that gave way to it,
+// nil for none. Contents are the image's own bytes.
 type pathFile struct {
 	Was   []byte   `json:"was"`
+	Link  *string  `json:"link,omitempty"`
 	Wrote [][]byte `json:"wrote"`
 }
 
@@ -95,6 +100,7 @@ func readJournal(store Store) (*journal, error) {
 	case err != nil:
 		return nil, fmt.Errorf("journal %s: %w", store.Name(), err)
 	}
+	j = j.each(unquoted)
 	j.saved, j.savedLifetime = data, j.Lifetime
 	return j, nil
 }
@@ -102,7 +108,7 @@ func readJournal(store Store) (*journal, error) {
 // save writes the journal if it changed: old or new, never mixed. An empty one
 // that was never written stays unwritten.
 func (j *journal) save() error {
-	data, err := json.Marshal(j)
+	data, err := json.Marshal(j.each(quoted))
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
@@ -124,7 +130,7 @@ func (j *journal) save() error {
 func (j *journal) onlyItsLifetime() bool {
 	as := *j
 	as.Lifetime = j.savedLifetime
-	data, err := json.Marshal(&as)
+	data, err := json.Marshal(as.each(quoted))
 	return err == nil && bytes.Equal(append(data, '\n'), j.saved)
 }
 
@@ -166,4 +172,53 @@ func (j *journal) settle(p, text string) {
 		l.Texts = []string{text}
 		j.Links[p] = l
 	}
+}
+
+// each is a copy of the journal in which f was called for every text that an image
+// can choose.
+func (j *journal) each(f func(string) string) *journal {
+	out := *j
+	was := func(p *string) *string {
+		if p == nil {
+			return nil
+		}
+		t := f(*p)
+		return &t
+	}
+	out.Points, out.Links, out.Musl = map[string]mountFile{}, map[string]ownLink{}, map[string]pathFile{}
+	for p, m := range j.Points {
+		m.Was = was(m.Was)
+		out.Points[p] = m
+	}
+	for p, l := range j.Links {
+		texts := make([]string, len(l.Texts))
+		for i, t := range l.Texts {
+			texts[i] = f(t)
+		}
+		out.Links[f(p)] = ownLink{Texts: texts, Was: was(l.Was), SONAME: l.SONAME}
+	}
+	for p, m := range j.Musl {
+		m.Link = was(m.Link)
+		out.Musl[p] = m
+	}
+	return &out
+}
+
+// quoted is a text as JSON can have it: as Go quotes it where it is no UTF-8 or
+// looks quoted already.
+func quoted(s string) string {
+	if utf8.ValidString(s) && !strings.HasPrefix(s, `"`) {
+		return s
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+func unquoted(s string) string {
+	if !strings.HasPrefix(s, `"`) {
+		return s
+	}
+	if t, err := strconv.Unquote(s); err == nil {
+		return t
+	}
+	return s // of a version that did not quote
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/ldcache"
+	"gpurig/hook/inroot"
 )
 
 // Where loaders look. The drop-in has a fixed name: a system container keeps
@@ -49,7 +51,7 @@ func (w *work) findLoaders() (loaders, error) {
 	var l loaders
 	for _, arch := range muslArchs {
 		found, err := w.has("/lib/ld-musl-" + arch + ".so.1")
-		if err != nil {
+		if err != nil && !inroot.BeyondReach(err) {
 			return l, err
 		}
 		if found {
@@ -59,7 +61,7 @@ func (w *work) findLoaders() (loaders, error) {
 	l.cache = len(l.musl) == 0
 	for _, p := range glibcLoaders {
 		found, err := w.has(p)
-		if err != nil {
+		if err != nil && !inroot.BeyondReach(err) {
 			return l, err
 		}
 		l.cache = l.cache || found
@@ -75,6 +77,16 @@ func (w *work) has(p string) (bool, error) {
 		return err == nil, nil
 	}
 	return false, err
+}
+
+// occupied is has of a place for a file of ours: what is beyond our reach there is
+// something too.
+func (w *work) occupied(p string) (bool, error) {
+	there, err := w.has(p)
+	if inroot.BeyondReach(err) {
+		return true, nil
+	}
+	return there, err
 }
 
 // recordLoader notes what loader is going to change.
@@ -102,12 +114,12 @@ func (w *work) recordLoader() error {
 	if err := w.recordDir(confDir); err != nil {
 		return err
 	}
-	if there, err := w.has(confFile); err != nil {
+	if there, err := w.occupied(confFile); err != nil {
 		return err
 	} else if !there {
 		w.journal.Conf = true
 	}
-	if there, err := w.has(cacheFile); err != nil {
+	if there, err := w.occupied(cacheFile); err != nil {
 		return err
 	} else if !there {
 		w.journal.NoCache = true
@@ -147,13 +159,13 @@ func muslFile(arch string) string { return "/etc/ld-musl-" + arch + ".path" }
 // What the file was is journalled, to be put back.
 func (w *work) planMusl(arch string) ([]byte, error) {
 	p := muslFile(arch)
-	now, err := w.readText(p)
+	now, link, err := w.readMusl(p)
 	if err != nil {
 		return nil, err
 	}
 	own, known := w.journal.Musl[p]
-	if !known || now != nil && !own.isOurs(now) {
-		own = pathFile{Was: now}
+	if !known || link != nil || now != nil && !own.isOurs(now) {
+		own = pathFile{Was: now, Link: link}
 	}
 	text := muslText(own.Was, w.file.LibraryDirs)
 	if !own.isOurs(text) {
@@ -164,6 +176,21 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 	}
 	w.journal.Musl[p] = own
 	return text, nil
+}
+
+// readMusl reads a path file and, if it is a link, that link's text: it gives way to
+// a file of ours. Where a link leads that cannot be read, the file is as if it were
+// not there; a file that cannot be read could not be put back.
+func (w *work) readMusl(p string) (now []byte, link *string, err error) {
+	if t, err := w.root.Readlink(p); err == nil {
+		link = &t
+	}
+	now, err = w.readText(p)
+	if link != nil && err != nil && inroot.BeyondReach(err) {
+		w.note("%s: musl's default folders are taken in its place: %v", p, err)
+		return nil, link, nil
+	}
+	return now, link, err
 }
 
 // muslText is a path file that also has folders: was, or musl's defaults where
@@ -203,9 +230,14 @@ func (w *work) readText(p string) ([]byte, error) {
 // since.
 func (w *work) restoreMusl() error {
 	for p, f := range w.journal.Musl {
-		if f.Was == nil {
+		if f.Was == nil || f.Link != nil {
 			if _, err := w.root.RemoveFile(p, maxText, f.isOurs); err != nil {
 				return err
+			}
+			if f.Link != nil {
+				if err := w.putBack(p, *f.Link); err != nil {
+					return err
+				}
 			}
 		} else if now, err := w.readText(p); err != nil {
 			return err
@@ -219,13 +251,18 @@ func (w *work) restoreMusl() error {
 	return nil
 }
 
+// isPoint reports whether the plan mounts something at p.
+func (w *work) isPoint(p string) bool {
+	return slices.ContainsFunc(w.file.MountPoints, func(m hookspec.MountPoint) bool { return m.Path == p })
+}
+
 // writeGlibc writes the drop-in, the configuration that includes it where there
 // is none, and the cache.
 func (w *work) writeGlibc() error {
 	if err := w.writeDropIn(); err != nil {
 		return err
 	}
-	if there, err := w.has(confFile); err != nil {
+	if there, err := w.occupied(confFile); err != nil {
 		return err
 	} else if !there {
 		if err := w.write(confFile, []byte(confInclude)); err != nil {
@@ -281,7 +318,7 @@ func (w *work) removeGlibc() error {
 			return err
 		}
 	}
-	there, err := w.has(cacheFile)
+	there, err := w.occupied(cacheFile)
 	if err != nil || !there {
 		return err
 	}

@@ -22,6 +22,9 @@ import (
 func (w *work) record(s Stage) error {
 	if s == Prepare {
 		for _, m := range w.file.MountPoints {
+			if m.Nested {
+				continue
+			}
 			if err := w.recordPoint(m); err != nil {
 				return err
 			}

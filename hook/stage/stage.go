@@ -166,6 +166,9 @@ func (w *work) prepare() error {
 		return err
 	}
 	for _, m := range w.file.MountPoints {
+		if m.Nested {
+			continue
+		}
 		if err := w.Next("mount point %s", m.Path); err != nil {
 			return err
 		}
@@ -183,6 +186,9 @@ func (w *work) prepare() error {
 // pointsBack looks once more at every mount point.
 func (w *work) pointsBack() error {
 	for _, m := range w.file.MountPoints {
+		if m.Nested {
+			continue
+		}
 		i, err := w.root.Lstat(m.Path)
 		if err != nil {
 			return fmt.Errorf("read back: %w", err)
@@ -195,6 +201,9 @@ func (w *work) pointsBack() error {
 }
 
 func (w *work) apply() error {
+	if err := w.mounted(); err != nil {
+		return err
+	}
 	if err := w.undoLinks(keeper(w.file)); err != nil {
 		return err
 	}
@@ -227,6 +236,20 @@ func (w *work) apply() error {
 		w.journal.settle(l.Path, l.Target)
 	}
 	return w.saveIfAllowed()
+}
+
+// mounted looks at what is on the mount points: what the plan mounts there, or
+// nothing, where the caller has yet to mount it.
+func (w *work) mounted() error {
+	for _, m := range w.file.MountPoints {
+		if m.Source == "" {
+			continue
+		}
+		if _, err := w.root.Lstat(m.Path); errors.Is(err, inroot.ErrMount) {
+			return fmt.Errorf("what is mounted on %s is not %s of the host, which the plan mounts there", m.Path, m.Source)
+		}
+	}
+	return nil
 }
 
 // saveIfAllowed saves a journal that has nothing new but what an earlier stage
