@@ -122,8 +122,8 @@ func TestWhatIsWrongWithAVirtualMachine(t *testing.T) {
 		{"the driver has a function still", badTarget{host: func(h *observe.Host) { h.Function(audio).Driver = "snd_hda_intel" }}, "host", "0000:0a:00.1", "snd_hda_intel"},
 		{"nothing is returned", badTarget{stop: func(m target.Machine, ctx context.Context) error { return m.Crash(ctx) }}, "host", "host functions 0000:0a:00.0", "vfio-pci"},
 		{"the machine does not start", badTarget{start: func(target.Machine, context.Context) error {
-			return vfio.HostChanged
-		}}, "mounts", "refusal", string(vfio.HostChanged)},
+			return vfio.ReasonHostChanged
+		}}, "mounts", "refusal", string(vfio.ReasonHostChanged)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var err error

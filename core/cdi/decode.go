@@ -60,9 +60,9 @@ func (d *decoder) want(n *strictdoc.Node, path string, k strictdoc.Kind) bool {
 	case n.Kind == k:
 		return true
 	case n.Kind == strictdoc.Null:
-		d.problem(SpecNull, n, path, "Leave the field out, or give it a value.", "is null")
+		d.problem(ReasonSpecNull, n, path, "Leave the field out, or give it a value.", "is null")
 	default:
-		d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), article(k))
+		d.problem(ReasonSpecType, n, path, "", "is %s, want %s", describe(n), article(k))
 	}
 	return false
 }
@@ -91,14 +91,14 @@ func (d *decoder) object(n *strictdoc.Node, path string, fields ...field) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == m.Key })
 		if i < 0 {
 			at := strictdoc.Node{At: m.At}
-			d.problem(SpecUnknownField, &at, join(path, m.Key), nearField(m.Key, fields), "CDI has no field %s here", quote(m.Key))
+			d.problem(ReasonSpecUnknownField, &at, join(path, m.Key), nearField(m.Key, fields), "CDI has no field %s here", quote(m.Key))
 			continue
 		}
 		fields[i].read(m.Value, join(path, m.Key))
 	}
 	for _, f := range fields {
 		if f.required && !slices.ContainsFunc(n.Members, func(m strictdoc.Member) bool { return m.Key == f.name }) {
-			d.problem(SpecMissingField, n, join(path, f.name), "", "is missing")
+			d.problem(ReasonSpecMissingField, n, join(path, f.name), "", "is missing")
 		}
 	}
 }
@@ -113,7 +113,7 @@ func (d *decoder) duplicates(n *strictdoc.Node, path string) {
 			continue
 		}
 		at := strictdoc.Node{At: m.At}
-		d.problem(SpecDuplicateKey, &at, join(path, m.Key), "Keep one of the two.",
+		d.problem(ReasonSpecDuplicateKey, &at, join(path, m.Key), "Keep one of the two.",
 			"is written twice, first as %s on line %d", quote(before.Key), before.At.Line)
 	}
 }
@@ -149,7 +149,7 @@ func (d *decoder) text(to *string) func(*strictdoc.Node, string) {
 			return
 		}
 		if why := strictdoc.Hidden(n.Text); why != "" {
-			d.problem(SpecEncoding, n, path, "", "has %s", why)
+			d.problem(ReasonSpecEncoding, n, path, "", "has %s", why)
 			return
 		}
 		*to = n.Text
@@ -190,7 +190,7 @@ func (d *decoder) annotations(to *map[string]string) func(*strictdoc.Node, strin
 				continue
 			}
 			if why := strictdoc.Hidden(strings.NewReplacer("\n", "", "\t", "").Replace(m.Value.Text)); why != "" {
-				d.problem(SpecEncoding, m.Value, where, "", "has %s", why)
+				d.problem(ReasonSpecEncoding, m.Value, where, "", "has %s", why)
 			}
 			(*to)[m.Key] = m.Value.Text
 		}
@@ -202,17 +202,17 @@ func (d *decoder) annotations(to *map[string]string) func(*strictdoc.Node, strin
 func (d *decoder) number(n *strictdoc.Node, path string, least, most int64) (int64, bool) {
 	if n.Kind == strictdoc.Text || !d.single(n, path, "a number") {
 		if n.Kind == strictdoc.Text {
-			d.problem(SpecType, n, path, "Write the number without quotes.", "is the text %s, want a number", quote(n.Text))
+			d.problem(ReasonSpecType, n, path, "Write the number without quotes.", "is the text %s, want a number", quote(n.Text))
 		}
 		return 0, false
 	}
 	if !isDecimal(n.Text) {
-		d.problem(SpecType, n, path, "Write decimal digits.", "is %s, want a decimal number", quote(n.Text))
+		d.problem(ReasonSpecType, n, path, "Write decimal digits.", "is %s, want a decimal number", quote(n.Text))
 		return 0, false
 	}
 	v, err := strconv.ParseInt(n.Text, 10, 64)
 	if err != nil || v < least || v > most {
-		d.problem(SpecNumber, n, path, "", "is %s, want %d to %d", quote(n.Text), least, most)
+		d.problem(ReasonSpecNumber, n, path, "", "is %s, want %d to %d", quote(n.Text), least, most)
 		return 0, false
 	}
 	return v, true
@@ -226,7 +226,7 @@ func (d *decoder) single(n *strictdoc.Node, path, what string) bool {
 	case strictdoc.Null:
 		return d.want(n, path, strictdoc.Plain)
 	}
-	d.problem(SpecType, n, path, "", "is %s, want %s", describe(n), what)
+	d.problem(ReasonSpecType, n, path, "", "is %s, want %s", describe(n), what)
 	return false
 }
 
@@ -274,7 +274,7 @@ func (d *decoder) mode(to **fs.FileMode) func(*strictdoc.Node, string) {
 
 func (d *decoder) setMode(to **fs.FileMode, n *strictdoc.Node, path string, v uint64) {
 	if v > 0o777 {
-		d.problem(SpecMode, n, path, modeHint(n.Text), "is %s, mode %#o: above 0777", quote(n.Text), v)
+		d.problem(ReasonSpecMode, n, path, modeHint(n.Text), "is %s, mode %#o: above 0777", quote(n.Text), v)
 		return
 	}
 	m := fs.FileMode(v)
@@ -312,7 +312,7 @@ func (d *decoder) boolean(to *bool) func(*strictdoc.Node, string) {
 			d.want(n, path, strictdoc.Plain)
 			return
 		}
-		d.problem(SpecType, n, path, "", "is %s, want true or false", describe(n))
+		d.problem(ReasonSpecType, n, path, "", "is %s, want true or false", describe(n))
 	}
 }
 

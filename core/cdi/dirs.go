@@ -58,7 +58,7 @@ func (r *Reader) Read() (Specs, []Problem) {
 			continue
 		}
 		if err != nil {
-			problems = append(problems, fileProblem(dir, SpecUnreadable, "", "%v", err))
+			problems = append(problems, fileProblem(dir, ReasonSpecUnreadable, "", "%v", err))
 			continue
 		}
 		seen[real] = true
@@ -74,7 +74,7 @@ func (r *Reader) dir(dir string, prio int) (Specs, []Problem) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, []Problem{fileProblem(dir, SpecUnreadable, "", "%v", err)}
+		return nil, []Problem{fileProblem(dir, ReasonSpecUnreadable, "", "%v", err)}
 	}
 	var out Specs
 	var problems []Problem
@@ -82,7 +82,7 @@ func (r *Reader) dir(dir string, prio int) (Specs, []Problem) {
 		file := path.Join(dir, name)
 		if ext := path.Ext(name); ext != ".yaml" && ext != ".json" {
 			if l := strings.ToLower(ext); l == ".yml" || l == ".yaml" || l == ".json" {
-				problems = append(problems, fileProblem(file, SpecExtension, "Rename the file.", "is not read: a Spec's name ends in .yaml or .json"))
+				problems = append(problems, fileProblem(file, ReasonSpecExtension, "Rename the file.", "is not read: a Spec's name ends in .yaml or .json"))
 			}
 			continue
 		}
@@ -98,7 +98,7 @@ func (r *Reader) dir(dir string, prio int) (Specs, []Problem) {
 func (r *Reader) file(file string, prio int) (Source, []Problem) {
 	if r.RootOnly {
 		if why := host.Untrusted(r.Root, file); why != "" {
-			return Source{}, []Problem{fileProblem(file, SpecUntrusted, "Make it root's, and writable for root alone.", "%s", why)}
+			return Source{}, []Problem{fileProblem(file, ReasonSpecUntrusted, "Make it root's, and writable for root alone.", "%s", why)}
 		}
 	}
 	data, p := r.read(file)
@@ -111,7 +111,7 @@ func (r *Reader) file(file string, prio int) (Source, []Problem) {
 	}
 	vendor, _, _ := strings.Cut(spec.Kind, "/")
 	if want, locked := r.VendorDirs[vendor]; locked && path.Clean(want) != path.Dir(file) {
-		return Source{}, []Problem{fileProblem(file, SpecWrongDir, "", "Specs of %s are taken from %s only", vendor, want)}
+		return Source{}, []Problem{fileProblem(file, ReasonSpecWrongDir, "", "Specs of %s are taken from %s only", vendor, want)}
 	}
 	sum := sha256.Sum256(data)
 	return Source{Spec: spec, Where: file, SHA256: hex.EncodeToString(sum[:]), Priority: prio}, nil
@@ -131,11 +131,11 @@ func (r *Reader) read(file string) ([]byte, *Problem) {
 			return nil, linkProblem(file, err)
 		}
 		if !before.Mode.IsRegular() {
-			p := fileProblem(file, SpecNotRegular, "", "is %s, not a regular file", typeName(before.Mode))
+			p := fileProblem(file, ReasonSpecNotRegular, "", "is %s, not a regular file", typeName(before.Mode))
 			return nil, &p
 		}
 		if before.Size > MaxSpec {
-			p := fileProblem(file, SpecTooLarge, "", "has %d bytes, at most %d are read", before.Size, MaxSpec)
+			p := fileProblem(file, ReasonSpecTooLarge, "", "has %d bytes, at most %d are read", before.Size, MaxSpec)
 			return nil, &p
 		}
 		data, err := r.Root.ReadFile(real)
@@ -147,14 +147,14 @@ func (r *Reader) read(file string) ([]byte, *Problem) {
 			return data, nil
 		}
 	}
-	p := fileProblem(file, SpecChanging, "Try again when its writer is done.", "changes while it is read")
+	p := fileProblem(file, ReasonSpecChanging, "Try again when its writer is done.", "changes while it is read")
 	return nil, &p
 }
 
 func linkProblem(file string, err error) *Problem {
-	reason := SpecUnreadable
+	reason := ReasonSpecUnreadable
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
-		reason = SpecNotRegular
+		reason = ReasonSpecNotRegular
 	}
 	p := fileProblem(file, reason, "", "%v", err)
 	return &p
@@ -215,22 +215,22 @@ func overlap(all Specs, n Name, at []int) Problem {
 		}
 	}
 	if len(winners) > 1 {
-		return fileProblem(winners[0], DeviceConflict, "Remove the device from all files but one.",
+		return fileProblem(winners[0], ReasonDeviceConflict, "Remove the device from all files but one.",
 			"device %s is defined by %s, none of which comes before the others", n, strings.Join(winners, " and "))
 	}
-	p := fileProblem(winners[0], SpecOverridden, "", "device %s is taken from this file (SHA-256 %s) and not from %s",
+	p := fileProblem(winners[0], ReasonSpecOverridden, "", "device %s is taken from this file (SHA-256 %s) and not from %s",
 		n, sum, strings.Join(losers, " and "))
 	p.Note = true
 	return p
 }
 
-// Explain adds to refusals of the reasons NotFound and AllMatchesNone where was
+// Explain adds to refusals of the reasons ReasonNotFound and ReasonAllMatchesNone where was
 // looked, and which files there could not be used: one of them may have what was
 // asked for.
 func Explain(err error, dirs []string, problems []Problem) error {
 	var es []*refuse.Error
 	for _, e := range refuse.As(err) {
-		if e.Reason == NotFound || e.Reason == AllMatchesNone {
+		if e.Reason == ReasonNotFound || e.Reason == ReasonAllMatchesNone {
 			e = e.WithHint("%s", strings.TrimSpace(e.Hint+" "+looked(dirs, problems)))
 		}
 		es = append(es, e)

@@ -117,7 +117,7 @@ func TestReaderRootOnly_A32(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 0 || len(problems) != 1 || problems[0].Reason != cdi.SpecUntrusted || !strings.Contains(problems[0].Msg, tc.why) {
+			if len(got) != 0 || len(problems) != 1 || problems[0].Reason != cdi.ReasonSpecUntrusted || !strings.Contains(problems[0].Msg, tc.why) {
 				t.Errorf("Read = %v, %v; want no Spec because %q", got, problems, tc.why)
 			}
 			if got, _ := cdi.ReadDirs(tc.root, []string{"/etc/cdi"}); len(got) != 1 {
@@ -131,7 +131,7 @@ func TestReaderLocksVendorsToADirectory_A32(t *testing.T) {
 	root := memRoot{"/etc/cdi/a.yaml": {data: specOf("vendor.com/dev", "a")}, "/var/run/cdi/b.yaml": {data: specOf("vendor.com/dev", "a")}, "/var/run/cdi/c.yaml": {data: specOf("other.com/dev", "a")}}
 	got, problems := (&cdi.Reader{Root: root, Dirs: cdi.DefaultDirs(), VendorDirs: map[string]string{"vendor.com": "/etc/cdi/"}}).Read()
 	if len(got) != 2 || got[0].Where != "/etc/cdi/a.yaml" || got[1].Where != "/var/run/cdi/c.yaml" ||
-		len(problems) != 1 || problems[0].Path != "/var/run/cdi/b.yaml" || problems[0].Reason != cdi.SpecWrongDir {
+		len(problems) != 1 || problems[0].Path != "/var/run/cdi/b.yaml" || problems[0].Reason != cdi.ReasonSpecWrongDir {
 		t.Errorf("Read = %v, %v; want a and c, and b refused", got, problems)
 	}
 }

@@ -58,9 +58,9 @@ type Asked struct {
 //	igpu=0, igpu=igpu0, gpu=igpu0, igpu=all  the integrated GPU; a system on chip has one
 //	igpu=<u>, igpu=GPU-<u>                 the integrated GPU by UUID
 //
-// mig=all is refused with the reason MIGAll, a full GPU of class mig with
-// FullGPUOnMIG, a MIG device of class igpu and a second integrated GPU with
-// NotFound. Anything else is a name that some Spec may define.
+// mig=all is refused with the reason ReasonMIGAll, a full GPU of class mig with
+// ReasonFullGPUOnMIG, a MIG device of class igpu and a second integrated GPU with
+// ReasonNotFound. Anything else is a name that some Spec may define.
 func (n Name) Ask() (Asked, error) {
 	a := Asked{Name: n, Form: FormOther, GPU: -1, MIG: -1}
 	if n.Device == All {
@@ -107,7 +107,7 @@ func (a Asked) readMIG() (Asked, error) {
 		return Asked{}, e.WithHint("%s", migHint(d))
 	}
 	if d == All {
-		return refused(MIGAll, "MIG devices are named one by one")
+		return refused(ReasonMIGAll, "MIG devices are named one by one")
 	}
 	if a.asMIG(d) {
 		return a, nil
@@ -119,7 +119,7 @@ func (a Asked) readMIG() (Asked, error) {
 		return a, nil
 	}
 	if _, isIndex := index(d, "", "gpu", "igpu"); isIndex || isUUID {
-		return refused(FullGPUOnMIG, "this is a full GPU, not a MIG device")
+		return refused(ReasonFullGPUOnMIG, "this is a full GPU, not a MIG device")
 	}
 	return a, nil
 }
@@ -151,7 +151,7 @@ func (a Asked) readIGPU() (Asked, error) {
 	}
 	_, isIndex := index(d, "", "igpu", "gpu")
 	if b := a; isIndex || b.asMIG(d) {
-		e := refuse.New(NotFound, "", "CDI device name %s: a system on chip has one integrated GPU, number 0, without MIG devices", quote(a.Name.String()))
+		e := refuse.New(ReasonNotFound, "", "CDI device name %s: a system on chip has one integrated GPU, number 0, without MIG devices", quote(a.Name.String()))
 		return Asked{}, e.WithHint("Write nvidia.com/igpu=0; for a discrete GPU write nvidia.com/gpu=<index>.")
 	}
 	return a, nil

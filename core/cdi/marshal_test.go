@@ -53,7 +53,7 @@ func TestMarshalQuotesNamesThatLookLikeNumbers_B17(t *testing.T) {
 func TestModesAboveSayWhatToWrite_octal_vs_decimal(t *testing.T) {
 	for text, want := range map[string]string{"666": "write 438, or in YAML 0666", "01777": "Set-id", "660": "write 432, or in YAML 0660"} {
 		_, err := cdi.Parse([]byte(nodeSpec("path: /dev/a\nfileMode: "+text)), "a.yaml")
-		if es := refuse.As(err); len(es) != 1 || es[0].Reason != cdi.SpecMode || !strings.Contains(es[0].Hint, want) {
+		if es := refuse.As(err); len(es) != 1 || es[0].Reason != cdi.ReasonSpecMode || !strings.Contains(es[0].Hint, want) {
 			t.Errorf("fileMode: %s is refused as %v; want a hint that says %q", text, err, want)
 		}
 	}

@@ -51,7 +51,7 @@ func IsName(s string) bool { return strings.ContainsAny(s, "/=") }
 // reason BadName and a hint that says what to write.
 func ParseName(s string) (Name, error) {
 	bad := func(why, hint string) (Name, error) {
-		e := refuse.New(BadName, "", "CDI device name %s: %s", quote(s), why)
+		e := refuse.New(ReasonBadName, "", "CDI device name %s: %s", quote(s), why)
 		return Name{}, e.WithHint("%s", hint)
 	}
 	const form = "Write vendor/class=device, for instance nvidia.com/gpu=0."

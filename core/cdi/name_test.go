@@ -64,8 +64,8 @@ func TestParseName_B19(t *testing.T) {
 				return
 			}
 			es := refuse.As(err)
-			if !errors.Is(err, cdi.BadName) || got != (cdi.Name{}) || len(es) != 1 {
-				t.Fatalf("ParseName(%.80q) = %v, %v; want a refusal %q", tc.in, got, err, cdi.BadName)
+			if !errors.Is(err, cdi.ReasonBadName) || got != (cdi.Name{}) || len(es) != 1 {
+				t.Fatalf("ParseName(%.80q) = %v, %v; want a refusal %q", tc.in, got, err, cdi.ReasonBadName)
 			}
 			if !strings.Contains(err.Error(), tc.bad) && !strings.Contains(err.Error(), strings.ReplaceAll(tc.bad, `\n`, "\n")) {
 				t.Errorf("ParseName(%.80q): %v; want it to say %s", tc.in, err, tc.bad)
@@ -121,14 +121,14 @@ func TestAsk(t *testing.T) {
 		{in: "nvidia.com/gpu=igpu1", form: cdi.FormOther},
 		{in: "management.nvidia.com/gpu=all", form: cdi.FormAll},
 
-		{in: "nvidia.com/mig=all", reason: cdi.MIGAll},
-		{in: "nvidia.com/mig=0", reason: cdi.FullGPUOnMIG},
-		{in: "nvidia.com/mig=gpu0", reason: cdi.FullGPUOnMIG},
-		{in: "nvidia.com/mig=igpu0", reason: cdi.FullGPUOnMIG},
-		{in: "nvidia.com/mig=GPU-" + gpuUUID, reason: cdi.FullGPUOnMIG},
-		{in: "nvidia.com/igpu=1", reason: cdi.NotFound},
-		{in: "nvidia.com/igpu=0:1", reason: cdi.NotFound},
-		{in: "nvidia.com/igpu=MIG-" + migUUID, reason: cdi.NotFound},
+		{in: "nvidia.com/mig=all", reason: cdi.ReasonMIGAll},
+		{in: "nvidia.com/mig=0", reason: cdi.ReasonFullGPUOnMIG},
+		{in: "nvidia.com/mig=gpu0", reason: cdi.ReasonFullGPUOnMIG},
+		{in: "nvidia.com/mig=igpu0", reason: cdi.ReasonFullGPUOnMIG},
+		{in: "nvidia.com/mig=GPU-" + gpuUUID, reason: cdi.ReasonFullGPUOnMIG},
+		{in: "nvidia.com/igpu=1", reason: cdi.ReasonNotFound},
+		{in: "nvidia.com/igpu=0:1", reason: cdi.ReasonNotFound},
+		{in: "nvidia.com/igpu=MIG-" + migUUID, reason: cdi.ReasonNotFound},
 	} {
 		t.Run(tc.in, func(t *testing.T) {
 			n, err := cdi.ParseName(tc.in)

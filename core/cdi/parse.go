@@ -55,7 +55,7 @@ func parse(data []byte, name string) (spec *specs.Spec, problems []Problem) {
 		return nil, []Problem{problem(faultReasons[fault.Kind], fault.At, "", fault.Hint, fault.Msg)}
 	}
 	if tree.Empty() {
-		return nil, []Problem{problem(SpecEmpty, strictdoc.Place{}, "", "", "no Spec data")}
+		return nil, []Problem{problem(ReasonSpecEmpty, strictdoc.Place{}, "", "", "no Spec data")}
 	}
 	d := &decoder{}
 	spec = d.spec(tree)
@@ -81,8 +81,8 @@ func parse(data []byte, name string) (spec *specs.Spec, problems []Problem) {
 
 // faultReasons are the reasons why a file is not a document.
 var faultReasons = map[strictdoc.FaultKind]refuse.Reason{
-	strictdoc.TooLarge: SpecTooLarge, strictdoc.Encoding: SpecEncoding, strictdoc.Syntax: SpecSyntax, strictdoc.Feature: SpecYAMLFeature,
-	strictdoc.Documents: SpecDocuments, strictdoc.Nesting: SpecNesting, strictdoc.ReaderBug: SpecReaderBug,
+	strictdoc.TooLarge: ReasonSpecTooLarge, strictdoc.Encoding: ReasonSpecEncoding, strictdoc.Syntax: ReasonSpecSyntax, strictdoc.Feature: ReasonSpecYAMLFeature,
+	strictdoc.Documents: ReasonSpecDocuments, strictdoc.Nesting: ReasonSpecNesting, strictdoc.ReaderBug: ReasonSpecReaderBug,
 }
 
 func isJSON(data []byte, name string) bool {

@@ -83,10 +83,10 @@ func Resolve(sources []Source, names []Name) ([]Edits, error) {
 // ResolveAll is Resolve and says as well what was found where.
 func ResolveAll(sources []Source, names []Name) (Resolution, error) {
 	if len(names) == 0 {
-		return Resolution{}, refuse.New(NoDeviceAsked, "", "no CDI device is asked for")
+		return Resolution{}, refuse.New(ReasonNoDeviceAsked, "", "no CDI device is asked for")
 	}
 	if len(names) > MaxAsked {
-		return Resolution{}, refuse.New(TooManyDevices, "", "%d CDI devices are asked for, at most %d are allowed", len(names), MaxAsked)
+		return Resolution{}, refuse.New(ReasonTooManyDevices, "", "%d CDI devices are asked for, at most %d are allowed", len(names), MaxAsked)
 	}
 	r := &resolver{sources: sources, kinds: map[string]map[string][]hit{}, sorted: map[string][]string{}, same: map[hit]string{}}
 	var refusals []*refuse.Error
@@ -172,11 +172,11 @@ func (r *resolver) find(n Name) (hit, *refuse.Error) {
 		h.asked, h.form = n, asked.Form
 		d := &r.sources[h.src].Spec.Devices[h.dev]
 		if asked.Form == FormIGPU && i > 0 && !integrated(&d.ContainerEdits) {
-			return hit{}, refuse.New(NoIntegratedGPU, "", "CDI device %s: %s has no nodes of an integrated GPU", quote(n.String()), name).
+			return hit{}, refuse.New(ReasonNoIntegratedGPU, "", "CDI device %s: %s has no nodes of an integrated GPU", quote(n.String()), name).
 				WithHint("For a discrete GPU write %s.", name)
 		}
 		if asked.Form == FormAll && noEdits(&d.ContainerEdits) {
-			return hit{}, refuse.New(AllMatchesNone, "", "CDI device %s: there is no device of the kind", quote(n.String()))
+			return hit{}, refuse.New(ReasonAllMatchesNone, "", "CDI device %s: there is no device of the kind", quote(n.String()))
 		}
 		return h, nil
 	}
@@ -195,14 +195,14 @@ func (r *resolver) conflict(n Name, hits []hit) *refuse.Error {
 	for _, h := range hits {
 		files = append(files, r.sources[h.src].Where)
 	}
-	return refuse.New(DeviceConflict, "", "CDI device %s is defined by %s, none of which comes before the others", quote(n.String()), strings.Join(files, " and ")).
+	return refuse.New(ReasonDeviceConflict, "", "CDI device %s is defined by %s, none of which comes before the others", quote(n.String()), strings.Join(files, " and ")).
 		WithHint("Remove it from all files but one, or put the file that shall win into a directory of higher priority.")
 }
 
 func (r *resolver) notFound(n Name, form Form) *refuse.Error {
-	reason := NotFound
+	reason := ReasonNotFound
 	if form == FormAll {
-		reason = AllMatchesNone
+		reason = ReasonAllMatchesNone
 	}
 	kinds := r.allKinds()
 	names := r.names(n.Kind())
@@ -277,7 +277,7 @@ func allAndOne(hits []hit) []*refuse.Error {
 	}
 	for _, h := range hits {
 		if a, ok := all[kind(h)]; ok && h.form != FormAll {
-			out = append(out, refuse.New(AllAndOne, "", "CDI device %s is asked for together with %s, which has it already", quote(h.asked.String()), a).
+			out = append(out, refuse.New(ReasonAllAndOne, "", "CDI device %s is asked for together with %s, which has it already", quote(h.asked.String()), a).
 				WithHint("Ask for all devices or for single ones."))
 		}
 	}

@@ -50,7 +50,7 @@ func (p Problem) String() string { return p.Refusal().Error() }
 // neither means that the host's node says it. A minor alone is half given.
 func Validate(spec *specs.Spec) []Problem {
 	if spec == nil {
-		return []Problem{{Reason: SpecEmpty, Msg: "no Spec data"}}
+		return []Problem{{Reason: ReasonSpecEmpty, Msg: "no Spec data"}}
 	}
 	var out []Problem
 	found := validate(spec)
@@ -87,28 +87,28 @@ func (v *validator) kind(kind string) {
 		why = "the class is missing"
 	}
 	if why != "" {
-		v.add(SpecName, "kind", "Write vendor/class, for instance nvidia.com/gpu.", "is %s: %s", quote(kind), why)
+		v.add(ReasonSpecName, "kind", "Write vendor/class, for instance nvidia.com/gpu.", "is %s: %s", quote(kind), why)
 	}
 }
 
 func (v *validator) devices(devs []specs.Device) {
 	if len(devs) == 0 {
-		v.add(SpecNoDevices, "devices", "", "the Spec defines no device")
+		v.add(ReasonSpecNoDevices, "devices", "", "the Spec defines no device")
 	}
 	first := map[string]int{}
 	for i, d := range devs {
 		p := at("devices", i)
 		if why := checkPart("device", d.Name, MaxDevice, "_-.:", false); why != "" {
-			v.add(SpecName, p+".name", "", "is %s: %s", quote(d.Name), why)
+			v.add(ReasonSpecName, p+".name", "", "is %s: %s", quote(d.Name), why)
 		}
 		if j, twice := first[d.Name]; twice {
-			v.add(SpecDuplicateDevice, p+".name", "", "is %s, as devices[%d] already is", quote(d.Name), j)
+			v.add(ReasonSpecDuplicateDevice, p+".name", "", "is %s, as devices[%d] already is", quote(d.Name), j)
 		} else {
 			first[d.Name] = i
 		}
 		v.annotations(d.Annotations, p+".annotations")
 		if noEdits(&d.ContainerEdits) {
-			v.add(SpecNoEdits, p+".containerEdits", "", "the device %s changes nothing in a container", quote(d.Name))
+			v.add(ReasonSpecNoEdits, p+".containerEdits", "", "the device %s changes nothing in a container", quote(d.Name))
 		}
 		v.edits(&d.ContainerEdits, p+".containerEdits")
 	}
@@ -144,14 +144,14 @@ func (v *validator) edits(e *specs.ContainerEdits, p string) {
 
 func (v *validator) notNil(ok bool, field string) bool {
 	if !ok {
-		v.add(SpecNull, field, "Leave the item out, or give it a value.", "is null")
+		v.add(ReasonSpecNull, field, "Leave the item out, or give it a value.", "is null")
 	}
 	return ok
 }
 
 func (v *validator) notEmpty(s, field string) bool {
 	if s == "" {
-		v.add(SpecMissingField, field, "", "is empty")
+		v.add(ReasonSpecMissingField, field, "", "is empty")
 	}
 	return s != ""
 }
@@ -159,7 +159,7 @@ func (v *validator) notEmpty(s, field string) bool {
 func (v *validator) env(env []string, p string) {
 	for i, e := range env {
 		if strings.IndexByte(e, '=') < 1 {
-			v.add(SpecEnv, at(p, i), "A name alone would take the value from the host.", "is %s, want NAME=VALUE", quote(e))
+			v.add(ReasonSpecEnv, at(p, i), "A name alone would take the value from the host.", "is %s, want NAME=VALUE", quote(e))
 		}
 	}
 }
@@ -174,14 +174,14 @@ func (v *validator) node(n *specs.DeviceNode, p string) {
 	switch n.Type {
 	case "", "c", "u", "b": // whether a container gets a block device is policy
 	case "p":
-		v.add(SpecNodeType, p+".type", "", "is %q: only devices are passed to containers", n.Type)
+		v.add(ReasonSpecNodeType, p+".type", "", "is %q: only devices are passed to containers", n.Type)
 	default:
-		v.add(SpecNodeType, p+".type", `Write "c", or leave the type out.`, "is %s, want c, u or b", quote(n.Type))
+		v.add(ReasonSpecNodeType, p+".type", `Write "c", or leave the type out.`, "is %s, want c, u or b", quote(n.Type))
 	}
 	v.numbers(n, p)
 	v.permissions(n.Permissions, p+".permissions")
 	if n.FileMode != nil && *n.FileMode > 0o777 {
-		v.add(SpecMode, p+".fileMode", "Set-id and sticky bits have no meaning for a device node.", "is mode %#o: above 0777", uint32(*n.FileMode))
+		v.add(ReasonSpecMode, p+".fileMode", "Set-id and sticky bits have no meaning for a device node.", "is mode %#o: above 0777", uint32(*n.FileMode))
 	}
 }
 
@@ -190,21 +190,21 @@ func (v *validator) node(n *specs.DeviceNode, p string) {
 func (v *validator) nodePath(s, field string) {
 	switch {
 	case strings.ContainsAny(s, "*?[]{}"):
-		v.add(SpecPath, field, "Name each node; a Spec has no patterns.", "is %s: patterns are not expanded", quote(s))
+		v.add(ReasonSpecPath, field, "Name each node; a Spec has no patterns.", "is %s: patterns are not expanded", quote(s))
 	case !path.IsAbs(s) || path.Clean(s) != s:
-		v.add(SpecPath, field, "", "is %s, want an absolute path without //, . or ..", quote(s))
+		v.add(ReasonSpecPath, field, "", "is %s, want an absolute path without //, . or ..", quote(s))
 	}
 }
 
 func (v *validator) numbers(n *specs.DeviceNode, p string) {
 	if n.Major < 0 || n.Major > device.MaxMajor {
-		v.add(SpecNumber, p+".major", "", "is %d, want 0 to %d", n.Major, device.MaxMajor)
+		v.add(ReasonSpecNumber, p+".major", "", "is %d, want 0 to %d", n.Major, device.MaxMajor)
 	}
 	if n.Minor < 0 || n.Minor > device.MaxMinor {
-		v.add(SpecNumber, p+".minor", "", "is %d, want 0 to %d", n.Minor, device.MaxMinor)
+		v.add(ReasonSpecNumber, p+".minor", "", "is %d, want 0 to %d", n.Minor, device.MaxMinor)
 	}
 	if n.Major == 0 && n.Minor > 0 {
-		v.add(SpecNumber, p+".minor", "Give the major too, or neither: then the host's node says both.", "is %d without a major", n.Minor)
+		v.add(ReasonSpecNumber, p+".minor", "Give the major too, or neither: then the host's node says both.", "is %d without a major", n.Minor)
 	}
 }
 
@@ -215,7 +215,7 @@ func (v *validator) permissions(s, field string) {
 	seen := ""
 	for _, r := range s {
 		if !strings.ContainsRune("rwm", r) || strings.ContainsRune(seen, r) {
-			v.add(SpecPermissions, field, `Write "rw", or leave the permissions out.`, "is %s, want a set of r, w and m, or none", quote(s))
+			v.add(ReasonSpecPermissions, field, `Write "rw", or leave the permissions out.`, "is %s, want a set of r, w and m, or none", quote(s))
 			return
 		}
 		seen += string(r)
@@ -225,14 +225,14 @@ func (v *validator) permissions(s, field string) {
 func (v *validator) hook(h *specs.Hook, p string) {
 	names := []string{"createContainer", "createRuntime", "poststart", "poststop", "prestart", "startContainer"}
 	if !slices.Contains(names, h.HookName) {
-		v.add(SpecHook, p+".hookName", "The names are "+strings.Join(names, ", ")+".", "is %s, which CDI does not know", quote(h.HookName))
+		v.add(ReasonSpecHook, p+".hookName", "The names are "+strings.Join(names, ", ")+".", "is %s, which CDI does not know", quote(h.HookName))
 	}
 	if v.notEmpty(h.Path, p+".path") && (!path.IsAbs(h.Path) || path.Clean(h.Path) != h.Path) {
-		v.add(SpecPath, p+".path", "", "is %s, want an absolute path without //, . or ..", quote(h.Path))
+		v.add(ReasonSpecPath, p+".path", "", "is %s, want an absolute path without //, . or ..", quote(h.Path))
 	}
 	v.env(h.Env, p+".env")
 	if h.Timeout != nil && *h.Timeout < 0 {
-		v.add(SpecHook, p+".timeout", "", "is %d, want seconds from 0", *h.Timeout)
+		v.add(ReasonSpecHook, p+".timeout", "", "is %d, want seconds from 0", *h.Timeout)
 	}
 }
 
@@ -241,7 +241,7 @@ func (v *validator) closID(s, field string) {
 		return
 	}
 	if len(s) > 255 || s == "." || s == ".." || strings.ContainsAny(s, "/\n") {
-		v.add(SpecRDT, field, "", "is %s, want a file name or /", quote(s))
+		v.add(ReasonSpecRDT, field, "", "is %s, want a file name or /", quote(s))
 	}
 }
 
@@ -253,10 +253,10 @@ func (v *validator) netDevices(devs []*specs.LinuxNetDevice, p string) {
 			continue
 		}
 		if v.notEmpty(n.HostInterfaceName, where+".hostInterfaceName") && hosts[n.HostInterfaceName] {
-			v.add(SpecNetDevice, where+".hostInterfaceName", "", "is %s a second time", quote(n.HostInterfaceName))
+			v.add(ReasonSpecNetDevice, where+".hostInterfaceName", "", "is %s a second time", quote(n.HostInterfaceName))
 		}
 		if v.notEmpty(n.Name, where+".name") && names[n.Name] {
-			v.add(SpecNetDevice, where+".name", "", "is %s a second time", quote(n.Name))
+			v.add(ReasonSpecNetDevice, where+".name", "", "is %s a second time", quote(n.Name))
 		}
 		hosts[n.HostInterfaceName], names[n.Name] = true, true
 	}
@@ -281,10 +281,10 @@ func (v *validator) annotations(a map[string]string, p string) {
 			why = checkPart("name", name, MaxClass, "_-.", false)
 		}
 		if why != "" {
-			v.add(SpecAnnotation, join(p, k), "", "the key is not allowed: %s", why)
+			v.add(ReasonSpecAnnotation, join(p, k), "", "the key is not allowed: %s", why)
 		}
 	}
 	if most := 256 << 10; size > most {
-		v.add(SpecAnnotation, p, "", "have "+strconv.Itoa(size)+" bytes, at most %d are allowed", most)
+		v.add(ReasonSpecAnnotation, p, "", "have "+strconv.Itoa(size)+" bytes, at most %d are allowed", most)
 	}
 }

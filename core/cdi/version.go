@@ -19,11 +19,11 @@ func (v *validator) version(spec *specs.Spec) {
 	have := slices.Index(versions(), strings.TrimPrefix(spec.Version, "v"))
 	if have < 0 {
 		all := versions()
-		v.add(SpecVersion, "cdiVersion", "", "is %s, want a version from %s to %s", quote(spec.Version), all[0], all[len(all)-1])
+		v.add(ReasonSpecVersion, "cdiVersion", "", "is %s, want a version from %s to %s", quote(spec.Version), all[0], all[len(all)-1])
 		return
 	}
 	if n := newest(spec); slices.Index(versions(), n.version) > have {
-		v.add(SpecVersion, "cdiVersion", "Write cdiVersion: "+n.version+".", "is %s, but %s needs %s", quote(spec.Version), n.field, n.version)
+		v.add(ReasonSpecVersion, "cdiVersion", "Write cdiVersion: "+n.version+".", "is %s, but %s needs %s", quote(spec.Version), n.field, n.version)
 	}
 }
 

@@ -55,14 +55,14 @@ func TestValidateSurvivesNilItems_B21(t *testing.T) {
 	}}}}
 	nulls := 0
 	for _, p := range cdi.Validate(spec) {
-		if p.Reason == cdi.SpecNull {
+		if p.Reason == cdi.ReasonSpecNull {
 			nulls++
 		}
 	}
 	if nulls != 4 {
 		t.Errorf("Validate finds %d nulls; want 4", nulls)
 	}
-	if p := cdi.Validate(nil); len(p) != 1 || p[0].Reason != cdi.SpecEmpty {
+	if p := cdi.Validate(nil); len(p) != 1 || p[0].Reason != cdi.ReasonSpecEmpty {
 		t.Errorf("Validate(nil) = %v", p)
 	}
 }

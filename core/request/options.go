@@ -41,7 +41,7 @@ func FromMap(m map[string]string) (Options, error) {
 		}
 		i := slices.IndexFunc(known, func(k option) bool { return k.name == name })
 		if i < 0 {
-			refusals = append(refusals, refuse.New(UnknownOption, quote(name), "a GPU device has no such option").
+			refusals = append(refusals, refuse.New(ReasonUnknownOption, quote(name), "a GPU device has no such option").
 				WithHint("The options are %s.", strings.Join(optionNames(known), ", ")))
 			continue
 		}

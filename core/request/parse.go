@@ -63,16 +63,16 @@ func (p *parser) gpuType() {
 	case MIG:
 		p.r.Type = t
 		if p.c.VM {
-			p.refuse(ContainersOnly, "gputype", "Write gputype=physical, mdev or sriov for a virtual machine.", "%q is for containers only", string(t))
+			p.refuse(ReasonContainersOnly, "gputype", "Write gputype=physical, mdev or sriov for a virtual machine.", "%q is for containers only", string(t))
 		}
 	case MDev, SRIOV:
 		p.r.Type = t
 		if !p.c.VM {
-			p.refuse(VMOnly, "gputype", "Write gputype=physical or mig for a container.", "%q is for virtual machines only", string(t))
+			p.refuse(ReasonVMOnly, "gputype", "Write gputype=physical or mig for a container.", "%q is for virtual machines only", string(t))
 		}
 	default:
 		p.r.Type = Physical
-		p.refuse(BadOption, "gputype", "Write physical, mig, mdev or sriov.", "there is no type %s", quote(p.o.GPUType))
+		p.refuse(ReasonBadOption, "gputype", "Write physical, mig, mdev or sriov.", "there is no type %s", quote(p.o.GPUType))
 	}
 }
 
@@ -85,7 +85,7 @@ func (p *parser) id() {
 	if !cdi.IsName(s) {
 		n, ok := decimal(s, 1<<20-1)
 		if !ok {
-			p.refuse(BadOption, "id", "Write the N of /dev/dri/cardN, or a CDI name such as nvidia.com/gpu=0."+uuidHint(s),
+			p.refuse(ReasonBadOption, "id", "Write the N of /dev/dri/cardN, or a CDI name such as nvidia.com/gpu=0."+uuidHint(s),
 				"%s is neither a DRM card number nor a CDI name", quote(s))
 			return
 		}
@@ -101,11 +101,11 @@ func (p *parser) id() {
 	}
 	p.r.CDI = &name
 	if p.c.VM {
-		p.refuse(CDIOnVM, "id", "Write the DRM card number, or pci=<address>, for a virtual machine.", "%s: CDI names are for containers only", quote(s))
+		p.refuse(ReasonCDIOnVM, "id", "Write the DRM card number, or pci=<address>, for a virtual machine.", "%s: CDI names are for containers only", quote(s))
 		return
 	}
 	if p.r.Type == MDev || p.r.Type == SRIOV {
-		p.refuse(CDIOnMDev, "id", "Select the parent by DRM card number or by pci=<address>.", "%s: a CDI name cannot be given with gputype=%s", quote(s), p.r.Type)
+		p.refuse(ReasonCDIOnMDev, "id", "Select the parent by DRM card number or by pci=<address>.", "%s: a CDI name cannot be given with gputype=%s", quote(s), p.r.Type)
 		return
 	}
 	asked, err := name.Ask()
@@ -142,9 +142,9 @@ func (p *parser) formMatchesType(a cdi.Asked) {
 	isMIG := a.Form == cdi.FormMIG || a.Form == cdi.FormOther && a.Name.Vendor == cdi.NVIDIA && a.Name.Class == cdi.ClassMIG
 	switch {
 	case p.r.Type == Physical && isMIG:
-		p.refuse(MIGOnPhysical, "id", "Write gputype=mig.", "%s is a MIG device, and gputype is physical", quote(a.Name.String()))
+		p.refuse(ReasonMIGOnPhysical, "id", "Write gputype=mig.", "%s is a MIG device, and gputype is physical", quote(a.Name.String()))
 	case p.r.Type == MIG && !isMIG:
-		p.refuse(cdi.FullGPUOnMIG, "id", "Write nvidia.com/mig=GPU:MIG, for instance nvidia.com/mig=0:1, or gputype=physical.",
+		p.refuse(cdi.ReasonFullGPUOnMIG, "id", "Write nvidia.com/mig=GPU:MIG, for instance nvidia.com/mig=0:1, or gputype=physical.",
 			"%s is no MIG device, and gputype is mig", quote(a.Name.String()))
 	}
 }
@@ -156,7 +156,7 @@ func (p *parser) overridden() {
 		switch o.name {
 		case "pci", "vendorid", "productid", "mig.gi", "mig.ci", "mig.uuid":
 			if *o.text != "" {
-				p.warnings = append(p.warnings, Warning{Option: o.name, Reason: Overridden,
+				p.warnings = append(p.warnings, Warning{Option: o.name, Reason: ReasonOverridden,
 					Msg:  "has no effect, because id=" + p.r.CDI.String() + " overrides it",
 					Hint: "Take the option out."})
 			}
@@ -180,7 +180,7 @@ func (p *parser) selectors() {
 	}
 	for _, other := range []option{{"pci", &p.o.PCI}, {"vendorid", &p.o.VendorID}, {"productid", &p.o.ProductID}} {
 		if one != "" && other.name != one && *other.text != "" {
-			p.refuse(Conflicting, other.name, "Take one of the two out.", "cannot be given together with %s: %s", one, by)
+			p.refuse(ReasonConflicting, other.name, "Take one of the two out.", "cannot be given together with %s: %s", one, by)
 		}
 	}
 }
@@ -196,10 +196,10 @@ func (p *parser) pci() {
 		why += ": " + syntax.Why
 	}
 	if isPlatform(p.o.PCI) {
-		p.refuse(IGPUByPCI, "pci", "Write id=nvidia.com/igpu=0.", "%s is a platform device: an integrated GPU has no PCI address", quote(p.o.PCI))
+		p.refuse(ReasonIGPUByPCI, "pci", "Write id=nvidia.com/igpu=0.", "%s is a platform device: an integrated GPU has no PCI address", quote(p.o.PCI))
 		return
 	}
-	p.refuse(BadOption, "pci", "Write it as 0000:65:00.0; an integrated GPU is id=nvidia.com/igpu=0.", "%s %s", quote(p.o.PCI), why)
+	p.refuse(ReasonBadOption, "pci", "Write it as 0000:65:00.0; an integrated GPU is id=nvidia.com/igpu=0.", "%s %s", quote(p.o.PCI), why)
 }
 
 // isPlatform reports whether s is the sysfs name of a platform device,
@@ -219,7 +219,7 @@ func (p *parser) hexID(name, s, example string) *uint16 {
 	}
 	v, err := strconv.ParseUint(s, 16, 16)
 	if err != nil || len(s) != 4 {
-		p.refuse(BadOption, name, "Write four hexadecimal digits as lspci -nn prints them, for instance "+example+".", "%s is not four hexadecimal digits", quote(s))
+		p.refuse(ReasonBadOption, name, "Write four hexadecimal digits as lspci -nn prints them, for instance "+example+".", "%s is not four hexadecimal digits", quote(s))
 		return nil
 	}
 	u := uint16(v)
@@ -229,11 +229,11 @@ func (p *parser) hexID(name, s, example string) *uint16 {
 func (p *parser) mdev() {
 	switch {
 	case p.r.Type == MDev && p.o.MDev == "":
-		p.refuse(MissingOption, "mdev", "Write the type as mdevctl types prints it, for instance mdev=nvidia-468.", "is needed with gputype=mdev")
+		p.refuse(ReasonMissingOption, "mdev", "Write the type as mdevctl types prints it, for instance mdev=nvidia-468.", "is needed with gputype=mdev")
 	case p.r.Type != MDev && p.o.MDev != "":
-		p.refuse(NotForType, "mdev", "Write gputype=mdev, for a virtual machine.", "is for gputype=mdev, not for %s", p.r.Type)
+		p.refuse(ReasonNotForType, "mdev", "Write gputype=mdev, for a virtual machine.", "is for gputype=mdev, not for %s", p.r.Type)
 	case p.o.MDev != "" && !isWord(p.o.MDev):
-		p.refuse(BadOption, "mdev", "Write the type as mdevctl types prints it, for instance nvidia-468.", "%s is no name of a type", quote(p.o.MDev))
+		p.refuse(ReasonBadOption, "mdev", "Write the type as mdevctl types prints it, for instance nvidia-468.", "%s is no name of a type", quote(p.o.MDev))
 	default:
 		p.r.MDev = p.o.MDev
 	}
@@ -251,7 +251,7 @@ func isWord(s string) bool {
 func (p *parser) owner() {
 	for _, o := range []option{{"uid", &p.o.UID}, {"gid", &p.o.GID}, {"mode", &p.o.Mode}} {
 		if *o.text != "" && p.c.VM {
-			p.refuse(ContainersOnly, o.name, "Take the option out.", "is for containers only: a virtual machine gets no device nodes")
+			p.refuse(ReasonContainersOnly, o.name, "Take the option out.", "is for containers only: a virtual machine gets no device nodes")
 		}
 	}
 	p.r.UID = p.ownerID("uid", p.o.UID)
@@ -267,7 +267,7 @@ func (p *parser) ownerID(name, s string) *uint32 {
 	}
 	v, ok := decimal(s, 1<<32-2)
 	if !ok {
-		p.refuse(BadOption, name, "Write the number; names of users and groups mean something else in each container.", "%s is not a number from 0 to %d", quote(s), uint64(1<<32-2))
+		p.refuse(ReasonBadOption, name, "Write the number; names of users and groups mean something else in each container.", "%s is not a number from 0 to %d", quote(s), uint64(1<<32-2))
 		return nil
 	}
 	u := uint32(v)
@@ -287,11 +287,11 @@ func (p *parser) mode() {
 		if d, ok := decimal(s, 0o777); ok {
 			hint = "If " + s + " is meant as a decimal number, write mode=0" + strconv.FormatUint(d, 8) + "."
 		}
-		p.refuse(BadMode, "mode", hint, "%s is no octal number", quote(s))
+		p.refuse(ReasonBadMode, "mode", hint, "%s is no octal number", quote(s))
 		return
 	}
 	if v == 0 || v > 0o777 {
-		p.refuse(BadMode, "mode", "Write 0001 to 0777, for instance mode=0660.", "%s is not from 0001 to 0777", quote(s))
+		p.refuse(ReasonBadMode, "mode", "Write 0001 to 0777, for instance mode=0660.", "%s is not from 0001 to 0777", quote(s))
 		return
 	}
 	m := fs.FileMode(v)

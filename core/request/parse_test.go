@@ -79,8 +79,8 @@ func TestParse(t *testing.T) {
 			var warned []string
 			for _, w := range warnings {
 				warned = append(warned, w.Option)
-				if w.Reason != request.Overridden || w.Hint == "" || !strings.Contains(w.String(), "overrides") {
-					t.Errorf("warning %+v; want the reason %q, a hint and what overrides it", w, request.Overridden)
+				if w.Reason != request.ReasonOverridden || w.Hint == "" || !strings.Contains(w.String(), "overrides") {
+					t.Errorf("warning %+v; want the reason %q, a hint and what overrides it", w, request.ReasonOverridden)
 				}
 			}
 			if err != nil || string(text) != tc.want || strings.Join(warned, " ") != tc.warns {

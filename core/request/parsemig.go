@@ -10,9 +10,9 @@ func (p *parser) mig() {
 	if p.r.Type != MIG {
 		for _, name := range set {
 			if p.r.Type == Physical {
-				p.refuse(MIGOnPhysical, name, "Write gputype=mig.", "is for MIG devices, and gputype is physical")
+				p.refuse(ReasonMIGOnPhysical, name, "Write gputype=mig.", "is for MIG devices, and gputype is physical")
 			} else {
-				p.refuse(NotForType, name, "Take the option out.", "is for gputype=mig, not for %s", p.r.Type)
+				p.refuse(ReasonNotForType, name, "Take the option out.", "is for gputype=mig, not for %s", p.r.Type)
 			}
 		}
 		return
@@ -23,15 +23,15 @@ func (p *parser) mig() {
 	byIDs := p.o.MIGGI != "" || p.o.MIGCI != ""
 	switch {
 	case len(set) == 0:
-		p.refuse(MissingOption, "gputype", "Write id=nvidia.com/mig=GPU:MIG, or mig.uuid, or both mig.gi and mig.ci.", "mig needs to know which MIG device")
+		p.refuse(ReasonMissingOption, "gputype", "Write id=nvidia.com/mig=GPU:MIG, or mig.uuid, or both mig.gi and mig.ci.", "mig needs to know which MIG device")
 	case p.o.MIGUUID != "" && byIDs:
-		p.refuse(Conflicting, "mig.uuid", "Write mig.uuid, or mig.gi and mig.ci.", "cannot be given together with mig.gi and mig.ci")
+		p.refuse(ReasonConflicting, "mig.uuid", "Write mig.uuid, or mig.gi and mig.ci.", "cannot be given together with mig.gi and mig.ci")
 	case p.o.MIGUUID != "":
 		p.migUUID()
 	case p.o.MIGGI == "":
-		p.refuse(MissingOption, "mig.gi", "Write mig.gi too: the id of the GPU instance as nvidia-smi mig -lgi prints it.", "is needed with mig.ci")
+		p.refuse(ReasonMissingOption, "mig.gi", "Write mig.gi too: the id of the GPU instance as nvidia-smi mig -lgi prints it.", "is needed with mig.ci")
 	case p.o.MIGCI == "":
-		p.refuse(MissingOption, "mig.ci", "Write mig.ci too: the id of the compute instance as nvidia-smi mig -lci prints it.", "is needed with mig.gi")
+		p.refuse(ReasonMissingOption, "mig.ci", "Write mig.ci too: the id of the compute instance as nvidia-smi mig -lci prints it.", "is needed with mig.gi")
 	default:
 		gi, okGI := p.instance("mig.gi", p.o.MIGGI)
 		ci, okCI := p.instance("mig.ci", p.o.MIGCI)
@@ -55,7 +55,7 @@ func (p *parser) migSet() []string {
 func (p *parser) instance(name, s string) (int, bool) {
 	v, ok := decimal(s, 127)
 	if !ok {
-		p.refuse(BadOption, name, "Write the id as nvidia-smi mig -lgi and -lci print it.", "%s is not a number from 0 to 127", quote(s))
+		p.refuse(ReasonBadOption, name, "Write the id as nvidia-smi mig -lgi and -lci print it.", "%s is not a number from 0 to 127", quote(s))
 	}
 	return int(v), ok
 }
@@ -64,7 +64,7 @@ func (p *parser) instance(name, s string) (int, bool) {
 // gave: "MIG-GPU-<uuid>/<gi>/<ci>" (mig-uuid-format).
 func (p *parser) migUUID() {
 	bad := func() {
-		p.refuse(BadOption, "mig.uuid", "Write it as nvidia-smi -L prints it: MIG-<uuid>, or with drivers before 470 MIG-GPU-<uuid>/<gi>/<ci>.",
+		p.refuse(ReasonBadOption, "mig.uuid", "Write it as nvidia-smi -L prints it: MIG-<uuid>, or with drivers before 470 MIG-GPU-<uuid>/<gi>/<ci>.",
 			"%s is no UUID of a MIG device", quote(p.o.MIGUUID))
 	}
 	s := strings.TrimPrefix(p.o.MIGUUID, "MIG-")

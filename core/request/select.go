@@ -70,7 +70,7 @@ func (s *selector) physical() {
 			continue
 		}
 		if isBMC(g) && option == "gputype" {
-			s.warn(BMC, option, "Name it by pci or id if it is wanted.", "%s is the console of the server's management controller and is left out", cdi.GPUName(*g))
+			s.warn(ReasonBMC, option, "Name it by pci or id if it is wanted.", "%s is the console of the server's management controller and is left out", cdi.GPUName(*g))
 			continue
 		}
 		matched = append(matched, i)
@@ -85,7 +85,7 @@ func (s *selector) physical() {
 	case len(matched) == 0:
 		s.noneMatched(option)
 	case len(usable) == 0:
-		i := slices.IndexFunc(s.out.Warnings, func(w Warning) bool { return w.Reason != BMC })
+		i := slices.IndexFunc(s.out.Warnings, func(w Warning) bool { return w.Reason != ReasonBMC })
 		first := s.out.Warnings[i]
 		s.refuse(first.Reason, option, first.Hint, "none of the GPUs can be passed: %s", first.Msg)
 	default:
@@ -118,23 +118,23 @@ func (s *selector) matcher() (match func(*host.GPU) bool, option string, named b
 // refused, another one warned of.
 func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 	if isBMC(g) {
-		s.warn(BMC, option, s.nvidiaHint(), "%s is the console of the server's management controller; no NVIDIA node belongs to it", cdi.GPUName(*g))
+		s.warn(ReasonBMC, option, s.nvidiaHint(), "%s is the console of the server's management controller; no NVIDIA node belongs to it", cdi.GPUName(*g))
 	}
 	var reason refuse.Reason
 	var why, hint string
 	switch {
 	case s.req.VM && s.integrated(g):
-		reason, why, hint = IGPUOnVM, "is an integrated GPU, which a virtual machine cannot have: it is a part of the system on chip", "Give it to a container."
+		reason, why, hint = ReasonIGPUOnVM, "is an integrated GPU, which a virtual machine cannot have: it is a part of the system on chip", "Give it to a container."
 	case s.req.VM:
 		return true
 	case g.PCI != nil && g.PCI.Driver == "":
-		reason, why, hint = NoDriver, "has no driver: driver not loaded", "Load the GPU's driver, for NVIDIA with modprobe nvidia."
+		reason, why, hint = ReasonNoDriver, "has no driver: driver not loaded", "Load the GPU's driver, for NVIDIA with modprobe nvidia."
 	case g.PCI != nil && g.PCI.Driver == "vfio-pci":
-		reason, why, hint = OtherDriver, "is bound to vfio-pci, which keeps it for a virtual machine", "Bind it to its own driver again."
+		reason, why, hint = ReasonOtherDriver, "is bound to vfio-pci, which keeps it for a virtual machine", "Bind it to its own driver again."
 	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0 && s.integrated(g):
-		reason, why, hint = NoNode, "is an integrated GPU, whose nodes and libraries only CDI passes", "Write id=nvidia.com/igpu=0."
+		reason, why, hint = ReasonNoNode, "is an integrated GPU, whose nodes and libraries only CDI passes", "Write id=nvidia.com/igpu=0."
 	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0:
-		reason, why, hint = NoNode, "has no device node in /dev", "Make the driver create its nodes, for NVIDIA with nvidia-modprobe -c 0 -u."
+		reason, why, hint = ReasonNoNode, "has no device node in /dev", "Make the driver create its nodes, for NVIDIA with nvidia-modprobe -c 0 -u."
 	default:
 		s.littleUse(g, option)
 		return true
@@ -151,9 +151,9 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 func (s *selector) littleUse(g *host.GPU, option string) {
 	switch {
 	case s.integrated(g):
-		s.warn(NodesOnly, option, "Write id=nvidia.com/igpu=0.", "%s is an integrated GPU: without CDI the container gets some of its nodes and no libraries", cdi.GPUName(*g))
+		s.warn(ReasonNodesOnly, option, "Write id=nvidia.com/igpu=0.", "%s is an integrated GPU: without CDI the container gets some of its nodes and no libraries", cdi.GPUName(*g))
 	case g.MIG != nil:
-		s.warn(MIGEnabled, option, "Write gputype=mig with "+s.migNames(g)+".", "%s is in MIG mode: without a MIG device nothing can compute on it", cdi.GPUName(*g))
+		s.warn(ReasonMIGEnabled, option, "Write gputype=mig with "+s.migNames(g)+".", "%s is in MIG mode: without a MIG device nothing can compute on it", cdi.GPUName(*g))
 	}
 }
 
@@ -164,9 +164,9 @@ func (s *selector) noneMatched(option string) {
 	case s.req.PCI != nil:
 		s.noPCI(*s.req.PCI)
 	case option == "gputype":
-		s.refuse(cdi.AllMatchesNone, option, "Look with lspci whether the GPU is there.", "the host has no GPU")
+		s.refuse(cdi.ReasonAllMatchesNone, option, "Look with lspci whether the GPU is there.", "the host has no GPU")
 	default:
-		s.refuse(cdi.NotFound, option, "The host has "+s.ids()+".", "no GPU has %s", s.wantedIDs())
+		s.refuse(cdi.ReasonNotFound, option, "The host has "+s.ids()+".", "no GPU has %s", s.wantedIDs())
 	}
 }
 
@@ -193,7 +193,7 @@ func (s *selector) noCard(n int) {
 	if len(cards) > 0 {
 		hint = "The DRM cards are " + some(cards) + "."
 	}
-	s.refuse(NotACard, "id", hint+meant, "no GPU has the DRM card %d", n)
+	s.refuse(ReasonNotACard, "id", hint+meant, "no GPU has the DRM card %d", n)
 }
 
 func cardOf(g *host.GPU) string {
@@ -213,7 +213,7 @@ func indexName(g *host.GPU) string {
 func (s *selector) noPCI(b pci.BDF) {
 	for i := range s.m.GPUs {
 		if g := &s.m.GPUs[i]; s.integrated(g) && (g.PCI != nil && g.PCI.BDF == b || !s.hasDiscrete()) {
-			s.refuse(IGPUByPCI, "pci", "Write id=nvidia.com/igpu=0.", "an integrated GPU cannot be passed by PCI address")
+			s.refuse(ReasonIGPUByPCI, "pci", "Write id=nvidia.com/igpu=0.", "an integrated GPU cannot be passed by PCI address")
 			return
 		}
 	}
@@ -223,7 +223,7 @@ func (s *selector) noPCI(b pci.BDF) {
 			what = b.String() + " is no GPU but a function of class " + f.Class.String()
 		}
 	}
-	s.refuse(cdi.NotFound, "pci", "The host has "+s.ids()+".", "%s", what)
+	s.refuse(cdi.ReasonNotFound, "pci", "The host has "+s.ids()+".", "%s", what)
 }
 
 // hasDiscrete reports whether the host has a GPU that can be passed by PCI

@@ -70,9 +70,9 @@ func (s *selector) unknowable(a cdi.Asked) bool {
 		s.out.Names = []cdi.Name{first}
 		return true
 	}
-	reason, what := cdi.NotFound, "the host has no NVIDIA GPU"
+	reason, what := cdi.ReasonNotFound, "the host has no NVIDIA GPU"
 	if a.Form == cdi.FormAll {
-		reason = cdi.AllMatchesNone
+		reason = cdi.ReasonAllMatchesNone
 	}
 	s.refuse(reason, "id", "The host has "+s.ids()+".", "CDI device %s: %s", quote(a.Name.String()), what)
 	return true
@@ -90,12 +90,12 @@ func (s *selector) allName(a cdi.Asked) {
 func (s *selector) igpuName(a cdi.Asked) {
 	i := slices.IndexFunc(s.m.GPUs, func(g host.GPU) bool { return s.integrated(&g) })
 	if i < 0 {
-		s.refuse(cdi.NoIntegratedGPU, "id", s.discreteHint(), "CDI device %s: the host has no integrated GPU", quote(a.Name.String()))
+		s.refuse(cdi.ReasonNoIntegratedGPU, "id", s.discreteHint(), "CDI device %s: the host has no integrated GPU", quote(a.Name.String()))
 		return
 	}
 	g := &s.m.GPUs[i]
 	if a.UUID != "" && g.UUID != "" && bare(a.UUID) != bare(g.UUID) {
-		s.refuse(cdi.NotFound, "id", "Write nvidia.com/igpu=0.", "CDI device %s: the integrated GPU has the UUID %s", quote(a.Name.String()), g.UUID)
+		s.refuse(cdi.ReasonNotFound, "id", "Write nvidia.com/igpu=0.", "CDI device %s: the integrated GPU has the UUID %s", quote(a.Name.String()), g.UUID)
 		return
 	}
 	s.out.Integrated = true
@@ -122,16 +122,16 @@ func (s *selector) gpuName(a cdi.Asked) {
 			s.out.Names = []cdi.Name{generated(strconv.Itoa(g.Index))}
 			s.out.Integrated = s.integrated(&g)
 		case len(g.MIG.Instances) == 0:
-			s.refuse(MIGEmpty, "id", "Create MIG devices with nvidia-smi mig -cgi, or turn MIG mode off.", "CDI device %s: the GPU is in MIG mode and has no MIG device", quote(a.Name.String()))
+			s.refuse(ReasonMIGEmpty, "id", "Create MIG devices with nvidia-smi mig -cgi, or turn MIG mode off.", "CDI device %s: the GPU is in MIG mode and has no MIG device", quote(a.Name.String()))
 		default:
-			s.refuse(MIGEnabled, "id", "Write gputype=mig with "+s.migNames(&g)+".", "CDI device %s: the GPU is in MIG mode and can only be had as MIG devices", quote(a.Name.String()))
+			s.refuse(ReasonMIGEnabled, "id", "Write gputype=mig with "+s.migNames(&g)+".", "CDI device %s: the GPU is in MIG mode and can only be had as MIG devices", quote(a.Name.String()))
 		}
 		return
 	}
 	if s.lost(a) {
 		return
 	}
-	s.refuse(cdi.NotFound, "id", s.gpusHint(), "CDI device %s: the host has no such GPU", quote(a.Name.String()))
+	s.refuse(cdi.ReasonNotFound, "id", s.gpusHint(), "CDI device %s: the host has no such GPU", quote(a.Name.String()))
 }
 
 // lost passes on the name of a GPU that does not answer NVIDIA's library, or of a

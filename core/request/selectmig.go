@@ -16,7 +16,7 @@ func (s *selector) migName(a cdi.Asked) {
 	}
 	for _, g := range s.m.NVIDIAGPUs() {
 		if a.GPU == g.Index && g.MIG == nil {
-			s.refuse(MIGOff, "id", s.migsHint(), "CDI device %s: GPU %d is not in MIG mode", quote(a.Name.String()), g.Index)
+			s.refuse(ReasonMIGOff, "id", s.migsHint(), "CDI device %s: GPU %d is not in MIG mode", quote(a.Name.String()), g.Index)
 			return
 		}
 		for _, ci := range computes(&g) {
@@ -29,7 +29,7 @@ func (s *selector) migName(a cdi.Asked) {
 	if s.lost(a) {
 		return
 	}
-	s.refuse(cdi.NotFound, "id", s.migsHint(), "CDI device %s: the host has no such MIG device", quote(a.Name.String()))
+	s.refuse(cdi.ReasonNotFound, "id", s.migsHint(), "CDI device %s: the host has no such MIG device", quote(a.Name.String()))
 }
 
 // mig selects a MIG device by the options mig.uuid or mig.gi and mig.ci. The
@@ -37,7 +37,7 @@ func (s *selector) migName(a cdi.Asked) {
 func (s *selector) mig() {
 	option := "mig.uuid"
 	if s.req.MIG == nil {
-		s.refuse(MissingOption, "gputype", "Write mig.uuid, or mig.gi and mig.ci.", "mig needs to know which MIG device")
+		s.refuse(ReasonMissingOption, "gputype", "Write mig.uuid, or mig.gi and mig.ci.", "mig needs to know which MIG device")
 		return
 	}
 	if s.req.MIG.UUID == "" && s.req.MIG.GPU == "" {
@@ -61,11 +61,11 @@ func (s *selector) mig() {
 	case !matched && parent != "gputype":
 		s.noneMatched(parent)
 	case len(gpus) == 0 && s.req.MIG.GPU != "":
-		s.refuse(cdi.NotFound, option, s.migsHint(), "no selected GPU in MIG mode has the UUID %s", s.req.MIG.GPU)
+		s.refuse(cdi.ReasonNotFound, option, s.migsHint(), "no selected GPU in MIG mode has the UUID %s", s.req.MIG.GPU)
 	case len(gpus) == 0:
-		s.refuse(MIGOff, option, "Turn MIG mode on with nvidia-smi -mig 1, and create MIG devices.", "no selected GPU is in MIG mode")
+		s.refuse(ReasonMIGOff, option, "Turn MIG mode on with nvidia-smi -mig 1, and create MIG devices.", "no selected GPU is in MIG mode")
 	case s.req.MIG.UUID == "" && len(gpus) > 1:
-		s.refuse(Ambiguous, option, "Add pci=<address> of one of "+addresses(gpus)+", or use mig.uuid or a CDI name.",
+		s.refuse(ReasonAmbiguous, option, "Add pci=<address> of one of "+addresses(gpus)+", or use mig.uuid or a CDI name.",
 			"more than one GPU matches: %d are in MIG mode, and GPU instance ids are those of one GPU", len(gpus))
 	default:
 		s.migIn(gpus, option)
@@ -87,14 +87,14 @@ func (s *selector) migIn(gpus []host.GPU, option string) {
 	if want.UUID == "" {
 		what = fmt.Sprintf("GPU instance %d with compute instance %d", want.GI, want.CI)
 	}
-	s.refuse(cdi.NotFound, option, s.migsHint(), "the selected GPUs have no %s", what)
+	s.refuse(cdi.ReasonNotFound, option, s.migsHint(), "the selected GPUs have no %s", what)
 }
 
 // noMIGHere refuses MIG devices of a system on chip (mig-on-thor-csv): its Spec
 // is made from CSV files.
 func (s *selector) noMIGHere(option string) bool {
 	if s.m.Tegra != nil {
-		s.refuse(MIGInCSV, option, "Write id=nvidia.com/igpu=0 with gputype=physical.", "MIG is not supported in csv mode, which Tegra systems use")
+		s.refuse(ReasonMIGInCSV, option, "Write id=nvidia.com/igpu=0 with gputype=physical.", "MIG is not supported in csv mode, which Tegra systems use")
 	}
 	return s.m.Tegra != nil
 }

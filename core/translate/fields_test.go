@@ -116,7 +116,7 @@ func TestAnnotationsAreNoted(t *testing.T) {
 	p := mustEdits(t, newHost(t), translate.Options{}, e)
 	var got []string
 	for _, n := range p.Notes {
-		if n.Reason == translate.NoteAnnotation {
+		if n.Reason == translate.ReasonAnnotation {
 			got = append(got, n.What)
 		}
 	}
@@ -130,7 +130,7 @@ func TestHookLeftoversAreNoted(t *testing.T) {
 	p := mustEdits(t, newHost(t), translate.Options{}, commonEdits())
 	var got []string
 	for _, n := range p.Notes {
-		if n.Reason == translate.NoteNeverRun {
+		if n.Reason == translate.ReasonNeverRun {
 			got = append(got, n.What)
 		}
 	}

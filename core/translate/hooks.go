@@ -31,7 +31,7 @@ func (p *part) hooks(list []*specs.Hook) {
 		p.hook(edit, h)
 	}
 	if len(list) > 0 {
-		p.note("hooks", fmt.Sprintf("program, environment and timeout of %d hooks", len(list)), NoteNeverRun, true,
+		p.note("hooks", fmt.Sprintf("program, environment and timeout of %d hooks", len(list)), ReasonNeverRun, true,
 			"the hooks' work is done without running their programs")
 	}
 }
@@ -41,7 +41,7 @@ func (p *part) hook(edit string, h *specs.Hook) {
 		return
 	}
 	if name := path.Base(h.Path); slices.Contains(p.opts.Policy.LeaveOut, name) {
-		p.note(edit, "hook of program "+quote(name), NoteByPolicy, false, "the policy of this host leaves it out")
+		p.note(edit, "hook of program "+quote(name), ReasonByPolicy, false, "the policy of this host leaves it out")
 		return
 	}
 	kind, rest, why := hookKind(h.Path, h.Args)
@@ -59,7 +59,7 @@ func (p *part) hook(edit string, h *specs.Hook) {
 		return
 	}
 	var values map[string][]string
-	if rule.Reason != NoteByPolicy { // of a hook that is not known, nor are the flags
+	if rule.Reason != ReasonByPolicy { // of a hook that is not known, nor are the flags
 		if values, why = readFlags(kind, rest); why != "" {
 			p.refuse(edit, ReasonHookFlag, "", "hook %s: %s", quote(kind), why)
 			return
@@ -128,7 +128,7 @@ func (p *part) carryOut(edit, kind string, values map[string][]string) {
 			p.folder(edit, f)
 		}
 		if len(values["folder"]) == 0 {
-			p.note(edit, "hook "+quote(kind), NoteNoFolder, false, "it names no folder, so there is nothing to search")
+			p.note(edit, "hook "+quote(kind), ReasonNoFolder, false, "it names no folder, so there is nothing to search")
 		}
 	case "chmod":
 		if need("mode") && need("path") {

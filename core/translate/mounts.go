@@ -158,7 +158,7 @@ func (p *part) writable(edit string, m *specs.Mount, f found, write bool, rule s
 	default:
 		// Without ro the container could change the host's own driver files.
 		o.ro, o.rw = true, false
-		p.note(edit, "mount of "+m.ContainerPath, NoteReadOnly, true,
+		p.note(edit, "mount of "+m.ContainerPath, ReasonReadOnly, true,
 			"%s is mounted read-only: the container must not change the host's file", f.source)
 	}
 	return true

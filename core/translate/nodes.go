@@ -36,7 +36,7 @@ func (p *part) deviceNodes(list []*specs.DeviceNode) {
 		p.addNode(edit, node)
 	}
 	if mknod > 0 {
-		p.note("deviceNodes", fmt.Sprintf(`permission "m" of %d device nodes`, mknod), NoteMknod, false,
+		p.note("deviceNodes", fmt.Sprintf(`permission "m" of %d device nodes`, mknod), ReasonMknod, false,
 			"the container may use these nodes, and make none: the device cgroup gets rw")
 	}
 }

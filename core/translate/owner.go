@@ -91,7 +91,7 @@ func (p *part) wish(edit, name string, user, spec *uint32) (*uint32, bool) {
 // over the mode of a file whose owner it does not have (user_namespaces(7)).
 func (p *part) unmapped(edit string, node *plan.Node, f found) bool {
 	if usable(*node) {
-		p.note(edit, "owner of "+node.Path, NoteUnmapped, true,
+		p.note(edit, "owner of "+node.Path, ReasonUnmappedOwner, true,
 			"%s belongs to %d:%d on the host, which the container sees as %d:%d; its mode %#o lets everybody use it",
 			node.Source, f.info.UID, f.info.GID, node.UID, node.GID, node.Mode)
 		return true
@@ -103,7 +103,7 @@ func (p *part) unmapped(edit string, node *plan.Node, f found) bool {
 		p.refuse(edit, ReasonNoAccess, hint, "%s", detail)
 		return false
 	}
-	p.note(edit, "owner of "+node.Path, NoteNoAccess, true, "%s; set the device's uid, gid or mode", detail)
+	p.note(edit, "owner of "+node.Path, ReasonNobodyOpens, true, "%s; set the device's uid, gid or mode", detail)
 	return true
 }
 

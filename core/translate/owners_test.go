@@ -38,7 +38,7 @@ func TestPermissions(t *testing.T) {
 			t.Errorf("permissions %q become %q, want %q", in, got, want)
 		}
 		m := strings.Contains(in, "m") || in == ""
-		if slices.Contains(reasons(p), translate.NoteMknod) != m {
+		if slices.Contains(reasons(p), translate.ReasonMknod) != m {
 			t.Errorf("permissions %q: notes %v", in, p.Notes)
 		}
 	}
@@ -63,9 +63,9 @@ func TestOwners(t *testing.T) {
 		{"the Spec's owner", specs.DeviceNode{Path: "/dev/nvidia0", UID: ptr(uint32(5)), GID: ptr(uint32(6))}, translate.Options{}, want{5, 6, 0o666, true, ""}},
 		{"cdi-owner-ignored: the user's owner wins", specs.DeviceNode{Path: "/dev/nvidia0", UID: ptr(uint32(5))}, translate.Options{UID: ptr(uint32(1000)), Mode: ptr(fs.FileMode(0o600))}, want{1000, 0, 0o600, true, ""}},
 		{"a wish that is so already", specs.DeviceNode{Path: "/dev/nvidia0"}, translate.Options{UID: ptr(uint32(0)), GID: ptr(uint32(0))}, want{0, 0, 0o666, false, ""}},
-		{"unmapped and open to all", specs.DeviceNode{Path: "/dev/nvidia0"}, translate.Options{IDMap: idmap}, want{65534, 65534, 0o666, false, translate.NoteUnmapped}},
-		{"host-0660-video: nobody can open it", specs.DeviceNode{Path: "/dev/dri/card0"}, translate.Options{IDMap: idmap}, want{65534, 65534, 0o660, false, translate.NoteNoAccess}},
-		{"host-0660-video: with the group mapped", specs.DeviceNode{Path: "/dev/dri/card0"}, translate.Options{IDMap: video}, want{65534, 44, 0o660, false, translate.NoteUnmapped}},
+		{"unmapped and open to all", specs.DeviceNode{Path: "/dev/nvidia0"}, translate.Options{IDMap: idmap}, want{65534, 65534, 0o666, false, translate.ReasonUnmappedOwner}},
+		{"host-0660-video: nobody can open it", specs.DeviceNode{Path: "/dev/dri/card0"}, translate.Options{IDMap: idmap}, want{65534, 65534, 0o660, false, translate.ReasonNobodyOpens}},
+		{"host-0660-video: with the group mapped", specs.DeviceNode{Path: "/dev/dri/card0"}, translate.Options{IDMap: video}, want{65534, 44, 0o660, false, translate.ReasonUnmappedOwner}},
 		{"what the toolkit writes for it", *gpuNode("/dev/dri/card0", 226, 0, 0o660, 44), translate.Options{IDMap: idmap}, want{0, 44, 0o660, true, ""}},
 		{"root's id map asked for", specs.DeviceNode{Path: "/dev/nvidia0"}, translate.Options{IDMap: idmap, UID: ptr(uint32(0))}, want{0, 0, 0o666, true, ""}},
 	} {
@@ -77,7 +77,7 @@ func TestOwners(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("node is %+v, want %+v", got, tc.want)
 			}
-			for _, r := range []string{translate.NoteUnmapped, translate.NoteNoAccess} {
+			for _, r := range []string{translate.ReasonUnmappedOwner, translate.ReasonNobodyOpens} {
 				if slices.Contains(reasons(p), r) != (r == tc.want.note) {
 					t.Errorf("notes are %v, want %q", reasons(p), tc.want.note)
 				}

@@ -171,7 +171,7 @@ func TestLinkOverMount(t *testing.T) {
 	e := mounts(roMount("/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"))
 	e.Hooks = []*specs.Hook{hook("create-symlinks", "--link", "other::/usr/bin/nvidia-smi")}
 	p := mustEdits(t, newHost(t), translate.Options{}, one(&e))
-	if len(p.Links) != 0 || !slices.Contains(reasons(p), translate.NoteOverMount) {
+	if len(p.Links) != 0 || !slices.Contains(reasons(p), translate.ReasonOverMount) {
 		t.Errorf("links %v, notes %v", p.Links, p.Notes)
 	}
 }
@@ -251,7 +251,7 @@ func TestPolicyWidens(t *testing.T) {
 		Environment: []string{"VENDOR_MODE"}, LeaveOut: []string{"vendor-hook"},
 	}
 	p := mustEdits(t, h, translate.Options{Policy: pol}, one(e))
-	if len(p.Nodes) != 1 || len(p.Mounts) != 2 || len(p.Env) != 1 || !slices.Contains(reasons(p), translate.NoteByPolicy) {
+	if len(p.Nodes) != 1 || len(p.Mounts) != 2 || len(p.Env) != 1 || !slices.Contains(reasons(p), translate.ReasonByPolicy) {
 		t.Errorf("plan is %+v", p)
 	}
 	if p.Mounts[0].Options[0] != "rw" {

@@ -55,17 +55,17 @@ const (
 // Why an edit is noted: plan.Note.Reason. The reasons of hooks that are left
 // out stand in package policy's table.
 const (
-	NoteAnnotation = "annotation"       // annotations have no effect on a container
-	NoteNeverRun   = "never-executed"   // the program of a hook is never run
-	NoteMknod      = "mknod-permission" // the container is not allowed to make nodes
-	NoteUnmapped   = "unmapped-owner"   // the owner is nobody inside the container
-	NoteNoAccess   = "no-access"        // nobody inside the container can open the node
-	NoteReadOnly   = "made-read-only"   // a mount without ro or rw is read-only
-	NoteHidden     = "hidden-by-init"   // an init that mounts over the directory hides it
-	NoteOverMount  = "link-over-mount"  // the mount at the link's path stands for the link
-	NoteSameEnd    = "same-end"         // a later link at the path leads to the same file
-	NoteNoFolder   = "no-folder"        // a library cache update that names no folder
-	NoteByPolicy   = policy.LeftOutByPolicy
+	ReasonAnnotation    = "annotation"       // annotations have no effect on a container
+	ReasonNeverRun      = "never-executed"   // the program of a hook is never run
+	ReasonMknod         = "mknod-permission" // the container is not allowed to make nodes
+	ReasonUnmappedOwner = "unmapped-owner"   // the owner is nobody inside the container
+	ReasonNobodyOpens   = "no-access"        // nobody inside the container can open the node
+	ReasonReadOnly      = "made-read-only"   // a mount without ro or rw is read-only
+	ReasonHidden        = "hidden-by-init"   // an init that mounts over the directory hides it
+	ReasonOverMount     = "link-over-mount"  // the mount at the link's path stands for the link
+	ReasonSameEnd       = "same-end"         // a later link at the path leads to the same file
+	ReasonNoFolder      = "no-folder"        // a library cache update that names no folder
+	ReasonByPolicy      = policy.LeftOutByPolicy
 )
 
 // Reasons lists why edits are refused, in order of the source.
@@ -117,17 +117,17 @@ func Reasons() []refuse.Meaning {
 // NoteReasons lists why edits are noted.
 func NoteReasons() []refuse.Meaning {
 	notes := []refuse.Meaning{
-		{Reason: NoteSameEnd, Meaning: "A later link at the same path leads to the same file."},
-		{Reason: NoteAnnotation, Meaning: "Annotations have no effect on a container."},
-		{Reason: NoteNeverRun, Meaning: "Hooks' work is done without running their programs."},
-		{Reason: NoteMknod, Meaning: "The container may use the nodes, and make none."},
-		{Reason: NoteUnmapped, Meaning: "The node's owner on the host does not exist in the container."},
-		{Reason: NoteNoAccess, Meaning: "Nobody in the container can open the node."},
-		{Reason: NoteReadOnly, Meaning: "A mount that says neither ro nor rw is made read-only."},
-		{Reason: NoteHidden, Meaning: "The container's init may mount over the directory and hide it."},
-		{Reason: NoteOverMount, Meaning: "What is mounted at the link's path stands for the link."},
-		{Reason: NoteNoFolder, Meaning: "A library cache update names no folder."},
-		{Reason: NoteByPolicy, Meaning: "The policy of this host leaves the hook out."},
+		{Reason: ReasonSameEnd, Meaning: "A later link at the same path leads to the same file."},
+		{Reason: ReasonAnnotation, Meaning: "Annotations have no effect on a container."},
+		{Reason: ReasonNeverRun, Meaning: "Hooks' work is done without running their programs."},
+		{Reason: ReasonMknod, Meaning: "The container may use the nodes, and make none."},
+		{Reason: ReasonUnmappedOwner, Meaning: "The node's owner on the host does not exist in the container."},
+		{Reason: ReasonNobodyOpens, Meaning: "Nobody in the container can open the node."},
+		{Reason: ReasonReadOnly, Meaning: "A mount that says neither ro nor rw is made read-only."},
+		{Reason: ReasonHidden, Meaning: "The container's init may mount over the directory and hide it."},
+		{Reason: ReasonOverMount, Meaning: "What is mounted at the link's path stands for the link."},
+		{Reason: ReasonNoFolder, Meaning: "A library cache update names no folder."},
+		{Reason: ReasonByPolicy, Meaning: "The policy of this host leaves the hook out."},
 	}
 	for _, r := range policy.Table() {
 		if r.Reason != "" {

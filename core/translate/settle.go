@@ -61,7 +61,7 @@ func (w *work) settleLinks() {
 		l := w.links[at]
 		if m := w.mounts[at]; m != nil {
 			w.notes = append(w.notes, plan.Note{
-				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: NoteOverMount,
+				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: ReasonOverMount,
 				Detail: fmt.Sprintf("%s is mounted at that path and stands for the link", m.v.Source),
 			})
 			delete(w.links, at)
@@ -116,7 +116,7 @@ func (w *work) settleOthers() {
 		other, err2 := host.Resolve(w.view, o.to)
 		if err1 == nil && err2 == nil && kept == other {
 			w.notes = append(w.notes, plan.Note{
-				Device: deviceOf(l.from), Edit: editOf(l.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(l.v.Target)), Reason: NoteSameEnd,
+				Device: deviceOf(l.from), Edit: editOf(l.from), What: fmt.Sprintf("link %s to %s", quote(o.at), quote(l.v.Target)), Reason: ReasonSameEnd,
 				Detail: fmt.Sprintf("a later one leads to %s too, by way of %s", kept, quote(o.to)),
 			})
 			l.v.Target, l.from = o.to, o.from
@@ -242,7 +242,7 @@ func (w *work) settleNested() {
 		}
 		if f := w.look.at(source); f.link && m.v.Type == "" {
 			w.notes = append(w.notes, plan.Note{
-				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: NoteOverMount,
+				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: ReasonOverMount,
 				Detail: fmt.Sprintf("%s is mounted at %s and has the link already", m.v.Source, m.v.Target),
 			})
 			delete(w.links, at)
@@ -265,7 +265,7 @@ func (w *work) hidden() {
 			}
 			from := w.mounts[at].from
 			w.notes = append(w.notes, plan.Note{
-				Device: deviceOf(from), Edit: editOf(from), What: "mount of " + at, Reason: NoteHidden, Done: true,
+				Device: deviceOf(from), Edit: editOf(from), What: "mount of " + at, Reason: ReasonHidden, Done: true,
 				Detail: fmt.Sprintf("an init that mounts its own %s, as systemd does, hides it", dir),
 			})
 		}

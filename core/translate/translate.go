@@ -187,7 +187,7 @@ func (p *part) translate() {
 	p.additionalGroups(e.AdditionalGIDs)
 	p.cannotExpress(e)
 	for _, name := range sortedKeys(p.e.Annotations) {
-		p.note("annotations", "annotation "+quote(name), NoteAnnotation, false,
+		p.note("annotations", "annotation "+quote(name), ReasonAnnotation, false,
 			"annotations are about the Spec and have no effect on a container")
 	}
 }

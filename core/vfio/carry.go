@@ -27,14 +27,14 @@ type pair struct{ do, undo step }
 // pairs reads a plan's writes with what takes each of them back.
 func (p Plan) pairs() ([]pair, error) {
 	if len(p.Writes) != len(p.Undo) {
-		return nil, refuse.New(BadPlan, "", "the plan has %d writes and %d that take them back", len(p.Writes), len(p.Undo)).WithHint("Make the plan again.")
+		return nil, refuse.New(ReasonBadPlan, "", "the plan has %d writes and %d that take them back", len(p.Writes), len(p.Undo)).WithHint("Make the plan again.")
 	}
 	if p.Boot != "" && !isUUID(p.Boot) {
-		return nil, refuse.New(BadPlan, "", "%s is the name of no boot", strconv.QuoteToASCII(p.Boot)).WithHint("Make the plan again.")
+		return nil, refuse.New(ReasonBadPlan, "", "%s is the name of no boot", strconv.QuoteToASCII(p.Boot)).WithHint("Make the plan again.")
 	}
 	for _, d := range p.Devices {
 		if d.MDev != "" && !isUUID(d.MDev) {
-			return nil, refuse.New(BadPlan, "", "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
+			return nil, refuse.New(ReasonBadPlan, "", "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
 		}
 	}
 	var out []pair
@@ -48,7 +48,7 @@ func (p Plan) pairs() ([]pair, error) {
 			return nil, err
 		}
 		if !do.takesBack(undo) {
-			return nil, refuse.New(BadPlan, "", "%s is not taken back by %s", do, undo).WithHint("Make the plan again.")
+			return nil, refuse.New(ReasonBadPlan, "", "%s is not taken back by %s", do, undo).WithHint("Make the plan again.")
 		}
 		out = append(out, pair{do, undo})
 	}
@@ -74,7 +74,7 @@ func Carry(ctx context.Context, sys Sys, p Plan) error {
 	if over, err := p.over(sys); err != nil {
 		return err
 	} else if over {
-		return refuse.New(HostChanged, "", "the host was rebooted since the plan was made").WithHint("Make the plan again.")
+		return refuse.New(ReasonHostChanged, "", "the host was rebooted since the plan was made").WithHint("Make the plan again.")
 	}
 	done := 0
 	for i, x := range all {
@@ -106,7 +106,7 @@ func (x pair) carry(sys Sys) (wrote bool, err error) {
 		return false, err
 	}
 	if !before {
-		return false, refuse.New(HostChanged, "", "%s: the host is not as it was when the plan was made", x.do).
+		return false, refuse.New(ReasonHostChanged, "", "%s: the host is not as it was when the plan was made", x.do).
 			WithHint("Something else took or changed the device: make the plan again.")
 	}
 	if err := put(sys, x.do); err != nil {
@@ -114,7 +114,7 @@ func (x pair) carry(sys Sys) (wrote bool, err error) {
 	}
 	after, err := x.do.holds(sys)
 	if err == nil && !after {
-		err = refuse.New(NotTaken, "", "%s: the kernel took the write, and it had no effect", x.do).
+		err = refuse.New(ReasonNotTaken, "", "%s: the kernel took the write, and it had no effect", x.do).
 			WithHint("The kernel's log says why, with dmesg.")
 	}
 	return true, err
@@ -127,9 +127,9 @@ func put(sys Sys, s step) error {
 	if err == nil {
 		return nil
 	}
-	reason := WriteFailed
+	reason := ReasonWriteFailed
 	if s.kind == create && errors.Is(err, syscall.ENOSPC) || s.kind == vgpu && s.n > 0 && errors.Is(err, syscall.ENOSPC) {
-		reason = NoInstances
+		reason = ReasonNoInstances
 	}
 	return refuse.New(reason, "", "%s", s).WithErr(err).WithHint("%s", advice(s, err))
 }
@@ -248,7 +248,7 @@ func (x pair) takeBack(sys Sys) error {
 	}
 	was, err := x.undo.holds(sys)
 	if err == nil && !was {
-		err = refuse.New(NotTaken, "", "%s: the kernel took the write, and it had no effect", x.undo).WithHint("The kernel's log says why, with dmesg.")
+		err = refuse.New(ReasonNotTaken, "", "%s: the kernel took the write, and it had no effect", x.undo).WithHint("The kernel's log says why, with dmesg.")
 	}
 	return err
 }

@@ -140,7 +140,7 @@ func TestCarryThatFailsLeavesNothing(t *testing.T) {
 				was := r.discover()
 				r.fails = map[int]error{k: fmt.Errorf("write: %w", syscall.EIO)}
 				err := vfio.Carry(context.Background(), r, p)
-				if !errors.Is(err, syscall.EIO) || !errors.Is(err, vfio.WriteFailed) || len(refuse.As(err)) != 1 {
+				if !errors.Is(err, syscall.EIO) || !errors.Is(err, vfio.ReasonWriteFailed) || len(refuse.As(err)) != 1 {
 					t.Fatalf("Carry whose write %d fails = %v; want the one refusal, of that write", k, err)
 				}
 				r.same(was, fmt.Sprintf("After write %d failed,", k))
@@ -200,7 +200,7 @@ func TestAPlanEndsWithTheBoot(t *testing.T) {
 	if len(r.writes) > n || r.function(geforce).Driver != "vfio-pci" {
 		t.Errorf("what another machine has was taken by %q", r.writes[n:])
 	}
-	if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.HostChanged) || len(r.writes) > n {
+	if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.ReasonHostChanged) || len(r.writes) > n {
 		t.Errorf("Carry of the plan of another boot = %v", err)
 	}
 	r.giveBack(other)
@@ -242,7 +242,7 @@ func TestWhatHadNoEffectIsReported(t *testing.T) {
 		r := s.start(t)
 		was := r.discover()
 		r.swallows = map[int]bool{k: true}
-		if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.NotTaken) {
+		if err := vfio.Carry(context.Background(), r, p); !errors.Is(err, vfio.ReasonNotTaken) {
 			t.Errorf("Carry whose write %d has no effect = %v", k, err)
 		}
 		r.same(was, "After it")
@@ -252,7 +252,7 @@ func TestWhatHadNoEffectIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.swallows = map[int]bool{len(p.Writes) + k: true}
-		if err := vfio.Return(context.Background(), r, p); !errors.Is(err, vfio.NotTaken) {
+		if err := vfio.Return(context.Background(), r, p); !errors.Is(err, vfio.ReasonNotTaken) {
 			t.Errorf("Return whose write %d has no effect = %v", k, err)
 		}
 		r.giveBack(p)
@@ -261,7 +261,7 @@ func TestWhatHadNoEffectIsReported(t *testing.T) {
 		short := p
 		short.Undo = append(append([]vfio.Write{}, p.Undo[:k]...), p.Undo[k+1:]...)
 		r = s.start(t)
-		if err := vfio.Carry(context.Background(), r, short); !errors.Is(err, vfio.BadPlan) || len(r.writes) > 0 {
+		if err := vfio.Carry(context.Background(), r, short); !errors.Is(err, vfio.ReasonBadPlan) || len(r.writes) > 0 {
 			t.Errorf("Carry of a plan without undoing %d = %v, writes %q", k, err, r.writes)
 		}
 	}
@@ -282,7 +282,7 @@ func TestCarryLooksAtTheGroupAgain(t *testing.T) {
 	}
 	r.echo(usb, "/sys/bus/pci/drivers/xhci_hcd/bind")
 	was := r.discover()
-	refused(t, vfio.Carry(context.Background(), r, p), vfio.NotViable, usb)
+	refused(t, vfio.Carry(context.Background(), r, p), vfio.ReasonNotViable, usb)
 	r.same(was, "After it")
 }
 

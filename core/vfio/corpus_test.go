@@ -76,9 +76,9 @@ func TestCompanionNotBound142(t *testing.T) {
 
 func TestViable(t *testing.T) {
 	r := start(t, beside(t, "0000:00:01.0", pci.ClassBridge, "pcieport"))
-	refused(t, vfio.Viable(r, 14), vfio.NotViable, geforce, sound, "snd_hda_intel")
+	refused(t, vfio.Viable(r, 14), vfio.ReasonNotViable, geforce, sound, "snd_hda_intel")
 	r.echo(geforce, "/sys/bus/pci/drivers/nvidia/unbind")
-	refused(t, vfio.Viable(r, 14), vfio.NotViable, sound)
+	refused(t, vfio.Viable(r, 14), vfio.ReasonNotViable, sound)
 	if err := vfio.Viable(r, 14); strings.Contains(err.Error(), geforce) || strings.Contains(err.Error(), "0000:00:01.0") {
 		t.Errorf("%v names what is not in the way", err)
 	}
@@ -119,7 +119,7 @@ func twoInOne(t testing.TB) host.Model {
 func TestGroupsTopology145(t *testing.T) {
 	r := start(t, twoInOne(t))
 	_, err := r.plan("pci=0a:00.0")
-	refused(t, err, vfio.GroupShared, geforce, sound, radeon)
+	refused(t, err, vfio.ReasonGroupShared, geforce, sound, radeon)
 	if len(r.writes) > 0 {
 		t.Errorf("writes before the refusal: %q", r.writes)
 	}
@@ -144,10 +144,10 @@ func TestTheHostsOwnDevicesStayA35(t *testing.T) {
 		driver   string
 		want     refuse.Reason
 	}{
-		{"a network card", "0000:0b:00.0", 0x020000, "igb", vfio.GroupForeign},
-		{"storage", "0000:0b:00.0", 0x010802, "nvme", vfio.GroupForeign},
-		{"a USB controller of the board's", "0000:00:14.0", 0x0c0330, "xhci_hcd", vfio.GroupForeign},
-		{"a network function of the GPU's own board", "0000:0a:00.4", 0x020000, "igb", vfio.GroupForeign},
+		{"a network card", "0000:0b:00.0", 0x020000, "igb", vfio.ReasonGroupForeign},
+		{"storage", "0000:0b:00.0", 0x010802, "nvme", vfio.ReasonGroupForeign},
+		{"a USB controller of the board's", "0000:00:14.0", 0x0c0330, "xhci_hcd", vfio.ReasonGroupForeign},
+		{"a network function of the GPU's own board", "0000:0a:00.4", 0x020000, "igb", vfio.ReasonGroupForeign},
 		{"a network card without a driver", "0000:0b:00.0", 0x020000, "", ""},
 		{"the GPU's own USB controller", "0000:0a:00.2", 0x0c0330, "xhci_hcd", ""},
 	} {
@@ -174,7 +174,7 @@ func TestNoIOMMUModeA35(t *testing.T) {
 	r := start(t, load(t, "workstation"))
 	r.texts = map[string]string{"/sys/kernel/iommu_groups/14/name": "vfio-noiommu\n"}
 	_, err := r.plan("pci=0a:00.0")
-	refused(t, err, vfio.NoIOMMU, geforce)
+	refused(t, err, vfio.ReasonNoIOMMU, geforce)
 	if _, err := r.plan("pci=03:00.0"); err != nil {
 		t.Errorf("the GPU of another group: %v", err)
 	}
@@ -229,7 +229,7 @@ func TestNotReturnedAfterStop150(t *testing.T) {
 		return nil
 	}
 	_, err := vfio.Make(r, r.discover(), asks(t, "pci=0a:00.0"), vfio.Options{Busy: busy})
-	refused(t, err, vfio.InUse, "Xorg (pid 812)", "/dev/nvidia0")
+	refused(t, err, vfio.ReasonInUse, "Xorg (pid 812)", "/dev/nvidia0")
 	if len(r.writes) > 0 {
 		t.Errorf("writes before the refusal: %q", r.writes)
 	}
@@ -237,7 +237,7 @@ func TestNotReturnedAfterStop150(t *testing.T) {
 	m.Drivers = slices.DeleteFunc(m.Drivers, func(s string) bool { return s == "vfio-pci" })
 	_, err = start(t, m).plan("pci=0a:00.0")
 	for _, e := range refuse.As(err) { // of the GPU; Make stops at the first function that cannot be had
-		if e.Reason != vfio.NotLoaded || !strings.Contains(e.Hint, "modprobe vfio-pci") {
+		if e.Reason != vfio.ReasonNotLoaded || !strings.Contains(e.Hint, "modprobe vfio-pci") {
 			t.Errorf("without vfio-pci: %v, hint %q", e, e.Hint)
 		}
 	}
@@ -253,7 +253,7 @@ func TestSiblingAudioCounted152(t *testing.T) {
 		r := start(t, m)
 		p, err := r.plan("pci=0a:00.0")
 		if gpu {
-			refused(t, err, vfio.GroupShared, "0000:0a:00.2")
+			refused(t, err, vfio.ReasonGroupShared, "0000:0a:00.2")
 			continue
 		}
 		if err != nil || len(p.Devices) != 3 {
@@ -304,11 +304,11 @@ func TestNotes(t *testing.T) {
 		note            refuse.Reason
 		noted           bool
 	}{
-		{"the screen's GPU", "workstation", "pci=03:00.0", nil, vfio.Console, true},
-		{"another GPU", "workstation", "pci=0a:00.0", nil, vfio.Console, false},
-		{"a daemon that may have it open", "dgx-h100", "pci=1b:00.0", nil, vfio.Persist, true},
-		{"a daemon that has it not", "dgx-h100", "pci=1b:00.0", nobody, vfio.Persist, false},
-		{"no daemon", "workstation", "pci=0a:00.0", nil, vfio.Persist, false},
+		{"the screen's GPU", "workstation", "pci=03:00.0", nil, vfio.ReasonConsole, true},
+		{"another GPU", "workstation", "pci=0a:00.0", nil, vfio.ReasonConsole, false},
+		{"a daemon that may have it open", "dgx-h100", "pci=1b:00.0", nil, vfio.ReasonPersist, true},
+		{"a daemon that has it not", "dgx-h100", "pci=1b:00.0", nobody, vfio.ReasonPersist, false},
+		{"no daemon", "workstation", "pci=0a:00.0", nil, vfio.ReasonPersist, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, load(t, tc.host))

@@ -57,8 +57,8 @@ func TestMDevCreateRace156(t *testing.T) {
 		capacity           int
 		reasons            []refuse.Reason
 	}{
-		{"mediated", "vgpu-a40", "gputype=mdev mdev=A40-24Q pci=e8:00.0", a40VFs, 2, []refuse.Reason{vfio.NoInstances}},
-		{"vendor", "vgpu-l40s", "gputype=mdev mdev=L40S-24Q pci=61:00.0", l40sVFs, 2, []refuse.Reason{vfio.NoInstances}},
+		{"mediated", "vgpu-a40", "gputype=mdev mdev=A40-24Q pci=e8:00.0", a40VFs, 2, []refuse.Reason{vfio.ReasonNoInstances}},
+		{"vendor", "vgpu-l40s", "gputype=mdev mdev=L40S-24Q pci=61:00.0", l40sVFs, 2, []refuse.Reason{vfio.ReasonNoInstances}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, load(t, tc.profile))
@@ -75,7 +75,7 @@ func TestMDevCreateRace156(t *testing.T) {
 							break
 						}
 					}
-					if !errors.Is(err, vfio.HostChanged) {
+					if !errors.Is(err, vfio.ReasonHostChanged) {
 						refusals = append(refusals, err)
 						break
 					}
@@ -113,7 +113,7 @@ func TestTheSecondOfTwoPlansTakesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			held := r.discover()
-			refused(t, vfio.Carry(context.Background(), r, second), vfio.HostChanged)
+			refused(t, vfio.Carry(context.Background(), r, second), vfio.ReasonHostChanged)
 			r.same(held, "After the second was refused")
 			r.giveBack(first)
 			r.same(was, "After Return")
@@ -138,7 +138,7 @@ func TestMDevPathAsPCI157(t *testing.T) {
 func TestVendorVFIONoMDevBus158(t *testing.T) {
 	r := start(t, load(t, "vgpu-l40s"))
 	_, err := r.plan("gputype=mdev mdev=L40S-2Q")
-	refused(t, err, vfio.VFsOff, "sriov-manage -e")
+	refused(t, err, vfio.ReasonVFsOff, "sriov-manage -e")
 	l40sVFs(r)
 	p := r.carry("gputype=mdev mdev=L40S-2Q")
 	d := p.Devices[0]
@@ -201,11 +201,11 @@ func TestSRIOVAlloc161(t *testing.T) {
 		seen[d.BDF] = true
 	}
 	_, err := start(t, load(t, "t4-server")).plan("gputype=sriov")
-	refused(t, err, vfio.NoSRIOV)
+	refused(t, err, vfio.ReasonNoSRIOV)
 	r = start(t, load(t, "vgpu-a40"))
 	r.echo("1", "/sys/bus/pci/devices/0000:e8:00.0/sriov_numvfs")
 	_, err = r.plan("gputype=sriov pci=e8:00.0", "gputype=sriov pci=e8:00.0")
-	refused(t, err, vfio.NoFreeVF, "0000:e8:00.0")
+	refused(t, err, vfio.ReasonNoFreeVF, "0000:e8:00.0")
 }
 
 // A virtual function that is a vGPU is not free.
@@ -225,7 +225,7 @@ func TestVirtualFunctionsThatAreVGPUsAreNotFree(t *testing.T) {
 				}
 			}
 			_, err := r.plan("gputype=sriov " + board)
-			refused(t, err, vfio.NoFreeVF)
+			refused(t, err, vfio.ReasonNoFreeVF)
 		})
 	}
 }
@@ -238,9 +238,9 @@ func TestVGPUTypeListShared162(t *testing.T) {
 		t.Errorf("A40-48Q is %s", p.Devices[0].Type)
 	}
 	_, err := r.plan("gputype=mdev mdev=A40-4")
-	refused(t, err, vfio.UnknownType, "nvidia-560 (A40-4Q)")
+	refused(t, err, vfio.ReasonUnknownType, "nvidia-560 (A40-4Q)")
 	_, err = r.plan("gputype=mdev mdev=A40-4Q pci=e8:00.0")
-	refused(t, err, vfio.NoInstances)
+	refused(t, err, vfio.ReasonNoInstances)
 }
 
 // Turing boards have no virtual functions: the board is the parent.
@@ -256,9 +256,9 @@ func TestMediatedDevicesOfABoard(t *testing.T) {
 		t.Errorf("devices %v, %v", a, b)
 	}
 	_, err = r.plan("pci=" + p.Devices[0].BDF.String())
-	refused(t, err, vfio.HasVFs, p.Devices[0].MDev)
+	refused(t, err, vfio.ReasonHasVFs, p.Devices[0].MDev)
 	_, err = r.plan("gputype=mdev mdev=T4-4Q")
-	refused(t, err, vfio.LeftOver)
+	refused(t, err, vfio.ReasonLeftOver)
 	r.giveBack(p)
 	r.same(was, "After Return")
 }
@@ -269,7 +269,7 @@ func TestMIGBackedVGPU(t *testing.T) {
 	r := start(t, m)
 	r.echo("4", "/sys/bus/pci/devices/0000:41:00.0/sriov_numvfs")
 	_, err := r.plan("gputype=mdev mdev=A100D-1-10C pci=41:00.0")
-	refused(t, err, vfio.NoInstances)
+	refused(t, err, vfio.ReasonNoInstances)
 }
 
 // What MIG made does not outlive the driver: the plan says so.
@@ -278,7 +278,7 @@ func TestMIGDevicesDoNotComeBack(t *testing.T) {
 	m := r.discover()
 	i := slices.IndexFunc(m.GPUs, func(g host.GPU) bool { return g.MIG != nil && len(g.MIG.Instances) > 0 })
 	p := r.carry("pci=" + m.GPUs[i].PCI.BDF.String())
-	if !slices.ContainsFunc(p.Notes, func(n vfio.Note) bool { return n.Reason == string(vfio.MIGLost) && n.Device == "gpu0" }) {
+	if !slices.ContainsFunc(p.Notes, func(n vfio.Note) bool { return n.Reason == string(vfio.ReasonMIGLost) && n.Device == "gpu0" }) {
 		t.Errorf("notes %v", p.Notes)
 	}
 	r.giveBack(p)
@@ -302,12 +302,12 @@ func TestMakeRefuses(t *testing.T) {
 		want    refuse.Reason
 		names   []string
 	}{
-		{"no IOMMU", noIOMMU, nil, []string{"vendorid=10de"}, vfio.NoIOMMU, []string{"intel_iommu=on"}},
-		{"more GPUs than one", load(t, "workstation"), nil, []string{""}, vfio.Several, []string{geforce, radeon}},
-		{"a GPU twice", load(t, "workstation"), nil, []string{"pci=0a:00.0", "id=1"}, vfio.Given, []string{"gpu0", geforce}},
-		{"virtual functions on", load(t, "vgpu-a40"), withVFs, []string{"pci=e8:00.0"}, vfio.HasVFs, []string{"sriov-manage -d"}},
-		{"vGPUs without their driver", load(t, "t4-server"), nil, []string{"gputype=mdev mdev=nvidia-222"}, vfio.NoVGPU, nil},
-		{"virtual functions of the GPU that goes whole", load(t, "vgpu-a40"), nil, []string{"pci=e8:00.0", "gputype=sriov pci=e8:00.0"}, vfio.NoSRIOV, nil},
+		{"no IOMMU", noIOMMU, nil, []string{"vendorid=10de"}, vfio.ReasonNoIOMMU, []string{"intel_iommu=on"}},
+		{"more GPUs than one", load(t, "workstation"), nil, []string{""}, vfio.ReasonSeveral, []string{geforce, radeon}},
+		{"a GPU twice", load(t, "workstation"), nil, []string{"pci=0a:00.0", "id=1"}, vfio.ReasonGiven, []string{"gpu0", geforce}},
+		{"virtual functions on", load(t, "vgpu-a40"), withVFs, []string{"pci=e8:00.0"}, vfio.ReasonHasVFs, []string{"sriov-manage -d"}},
+		{"vGPUs without their driver", load(t, "t4-server"), nil, []string{"gputype=mdev mdev=nvidia-222"}, vfio.ReasonNoVGPU, nil},
+		{"virtual functions of the GPU that goes whole", load(t, "vgpu-a40"), nil, []string{"pci=e8:00.0", "gputype=sriov pci=e8:00.0"}, vfio.ReasonNoSRIOV, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := start(t, tc.m)
@@ -325,5 +325,5 @@ func TestMakeRefuses(t *testing.T) {
 	same[1].Name = same[0].Name
 	r := start(t, load(t, "workstation"))
 	_, err := vfio.Make(r, r.discover(), same, vfio.Options{})
-	refused(t, err, vfio.DuplicateName)
+	refused(t, err, vfio.ReasonDuplicateName)
 }

@@ -24,7 +24,7 @@ func (d *making) whole(c choice, all []choice) error {
 	}
 	g := c.gpus[0]
 	if g.PCI == nil {
-		return refuse.New(request.IGPUOnVM, "", "%s is no PCI function", cdi.GPUName(*g)).WithHint("Give it to a container.")
+		return refuse.New(request.ReasonIGPUOnVM, "", "%s is no PCI function", cdi.GPUName(*g)).WithHint("Give it to a container.")
 	}
 	f := *g.PCI
 	if err := d.behindIOMMU(f); err != nil {
@@ -67,11 +67,11 @@ func (d *making) whole(c choice, all []choice) error {
 func (d *making) behindIOMMU(f host.PCIFunction) error {
 	const hint = "Turn the IOMMU on: VT-d or AMD-Vi in the firmware, and intel_iommu=on on the kernel's command line where it is Intel's."
 	if f.IOMMUGroup < 0 {
-		return refuse.New(NoIOMMU, "", "%s is in no IOMMU group", f.BDF).WithHint(hint)
+		return refuse.New(ReasonNoIOMMU, "", "%s is in no IOMMU group", f.BDF).WithHint(hint)
 	}
 	name, _, err := attribute(d.r, groups+strconv.Itoa(f.IOMMUGroup)+"/name")
 	if err == nil && name == "vfio-noiommu" {
-		err = refuse.New(NoIOMMU, "", "the group of %s is VFIO's own and has no IOMMU behind it", f.BDF).WithHint(hint)
+		err = refuse.New(ReasonNoIOMMU, "", "the group of %s is VFIO's own and has no IOMMU behind it", f.BDF).WithHint(hint)
 	}
 	return err
 }
@@ -87,20 +87,20 @@ func (d *making) company(name string, f host.PCIFunction, group []member, all []
 		switch {
 		case o.bdf == f.BDF, o.bridge(), asked(all, o.bdf):
 		case d.isGPU(o.bdf):
-			refusals = append(refusals, refuse.New(GroupShared, "", "IOMMU group %d has another GPU, %s, and a group goes as a whole: %s", f.IOMMUGroup, o.bdf, some(group)).
+			refusals = append(refusals, refuse.New(ReasonGroupShared, "", "IOMMU group %d has another GPU, %s, and a group goes as a whole: %s", f.IOMMUGroup, o.bdf, some(group)).
 				WithHint("Ask for each GPU of the group, or move one of them to a slot with a group of its own."))
 		case i >= 0 && all[i].ask.Name != name: // goes with that one
 		case i >= 0:
 			along = append(along, o.bdf)
-			d.note(name, GoesAlong, "%s is in the GPU's IOMMU group and goes with it.", o)
+			d.note(name, ReasonGoesAlong, "%s is in the GPU's IOMMU group and goes with it.", o)
 		case o.driver == "" || IsDriver(o.driver):
-			d.note(name, StaysUnder, "%s is in the GPU's IOMMU group, has no driver of the host, and stays as it is.", o)
+			d.note(name, ReasonStaysUnder, "%s is in the GPU's IOMMU group, has no driver of the host, and stays as it is.", o)
 		case slices.ContainsFunc(d.m.GPUs, func(g host.GPU) bool {
 			return onBoard(g, o.bdf) && g.PCI.IOMMUGroup == f.IOMMUGroup && g.PCI.BDF != f.BDF
 		}):
 			// refused with the GPU that it is beside
 		default:
-			refusals = append(refusals, refuse.New(GroupForeign, "", "IOMMU group %d has %s, which the host uses, and a group goes as a whole: %s", f.IOMMUGroup, o, some(group)).
+			refusals = append(refusals, refuse.New(ReasonGroupForeign, "", "IOMMU group %d has %s, which the host uses, and a group goes as a whole: %s", f.IOMMUGroup, o, some(group)).
 				WithHint("Move the GPU to a slot with a group of its own, or take the driver from %s if the host can do without it.", o.bdf))
 		}
 	}
@@ -200,7 +200,7 @@ func (d *making) vfioDriver(b pci.BDF) (string, error) {
 	if err != nil || ok {
 		return name, err
 	}
-	return "", refuse.New(NotLoaded, "", "%s needs the driver %s, which is not loaded", b, name).WithHint("Load it with modprobe %s.", name)
+	return "", refuse.New(ReasonNotLoaded, "", "%s needs the driver %s, which is not loaded", b, name).WithHint("Load it with modprobe %s.", name)
 }
 
 // grace are the GPUs beside a Grace processor, whose memory vfio-pci alone does not
@@ -212,12 +212,12 @@ var grace = []uint16{0x2342, 0x2345, 0x2348, 0x2941, 0x31c2}
 func (d *making) free(g host.GPU) error {
 	f := *g.PCI
 	if f.SRIOV != nil && f.SRIOV.Num > 0 {
-		return refuse.New(HasVFs, "", "%s has %d virtual functions on", f.BDF, f.SRIOV.Num).
+		return refuse.New(ReasonHasVFs, "", "%s has %d virtual functions on", f.BDF, f.SRIOV.Num).
 			WithHint("Take them off when nothing uses them, for NVIDIA with /usr/lib/nvidia/sriov-manage -d %s, or ask with gputype=sriov or mdev.", f.BDF)
 	}
 	for _, v := range d.m.MDevs {
 		if v.Parent == f.BDF {
-			return refuse.New(HasVFs, "", "%s carries the mediated device %s", f.BDF, v.UUID).
+			return refuse.New(ReasonHasVFs, "", "%s carries the mediated device %s", f.BDF, v.UUID).
 				WithHint("Remove it when nothing uses it, with echo 1 > %s%s/remove, or ask with gputype=mdev.", mdevs, v.UUID)
 		}
 	}
@@ -247,7 +247,7 @@ func (d *making) idle(f host.PCIFunction, nodes []string) error {
 	if len(who) == 0 {
 		return nil
 	}
-	return refuse.New(InUse, "", "%s is in use: %s", f.BDF, strings.Join(who, ", ")).WithHint("End these programs first.")
+	return refuse.New(ReasonInUse, "", "%s is in use: %s", f.BDF, strings.Join(who, ", ")).WithHint("End these programs first.")
 }
 
 // gpuNodes are the nodes by which programs of the host have a GPU open.
@@ -267,14 +267,14 @@ func gpuNodes(g host.GPU) []string {
 // remarks notes what giving a GPU away does beside.
 func (d *making) remarks(name string, g host.GPU) error {
 	if g.MIG != nil {
-		d.note(name, MIGLost, "%s is in MIG mode: its %d GPU instances are gone when the machine has it, and do not come back with it.", g.PCI.BDF, len(g.MIG.Instances))
+		d.note(name, ReasonMIGLost, "%s is in MIG mode: its %d GPU instances are gone when the machine has it, and do not come back with it.", g.PCI.BDF, len(g.MIG.Instances))
 	}
 	if d.opts.Busy == nil && g.PCI.Driver == "nvidia" && d.m.Userspace != nil && d.m.Userspace.Persist {
-		d.note(name, Persist, "nvidia-persistenced may have %s open; while it does, taking the GPU from its driver waits. Free it with nvidia-smi -i %s -pm 0.", g.PCI.BDF, g.PCI.BDF)
+		d.note(name, ReasonPersist, "nvidia-persistenced may have %s open; while it does, taking the GPU from its driver waits. Free it with nvidia-smi -i %s -pm 0.", g.PCI.BDF, g.PCI.BDF)
 	}
 	first, _, err := number(d.r, at(g.PCI.BDF)+"/boot_vga")
 	if first == 1 {
-		d.note(name, Console, "%s is the GPU that the firmware shows the host's console on: the screen goes dark, and a frame buffer of the firmware's that the kernel still holds (efifb, simplefb) keeps the machine from its memory.", g.PCI.BDF)
+		d.note(name, ReasonConsole, "%s is the GPU that the firmware shows the host's console on: the screen goes dark, and a frame buffer of the firmware's that the kernel still holds (efifb, simplefb) keeps the machine from its memory.", g.PCI.BDF)
 	}
 	return err
 }

@@ -111,7 +111,7 @@ func Viable(r host.Root, group int) error {
 	if len(held) == 0 {
 		return nil
 	}
-	return refuse.New(NotViable, "", "IOMMU group %d is not viable: the host holds %s", group, strings.Join(held, ", ")).
+	return refuse.New(ReasonNotViable, "", "IOMMU group %d is not viable: the host holds %s", group, strings.Join(held, ", ")).
 		WithHint("Take the driver from each of them, or give each to vfio-pci.")
 }
 

@@ -85,8 +85,8 @@ func TestTextsOfSysfsAreData(t *testing.T) {
 				delete(r.texts, "/proc/sys/kernel/random/boot_id")
 			}
 			p, err := vfio.Make(l, r.Model(), asks(t, tc.ask), vfio.Options{})
-			if es := refuse.As(err); len(es) == 0 || es[0].Reason != vfio.BadHost || len(p.Writes) > 0 {
-				t.Errorf("Make = %+v, %v; want a refusal for %s", p, err, vfio.BadHost)
+			if es := refuse.As(err); len(es) == 0 || es[0].Reason != vfio.ReasonBadHost || len(p.Writes) > 0 {
+				t.Errorf("Make = %+v, %v; want a refusal for %s", p, err, vfio.ReasonBadHost)
 			}
 		})
 	}

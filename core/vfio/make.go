@@ -33,7 +33,7 @@ func Make(r host.Root, m host.Model, asks []Ask, opts Options) (Plan, error) {
 	var chosen []choice
 	for i, a := range asks {
 		if slices.ContainsFunc(asks[:i], func(o Ask) bool { return o.Name == a.Name }) {
-			d.refuse(refuse.New(DuplicateName, a.Name, "two devices have this name").WithHint("Give each device a name of its own."))
+			d.refuse(refuse.New(ReasonDuplicateName, a.Name, "two devices have this name").WithHint("Give each device a name of its own."))
 			continue
 		}
 		chosen = append(chosen, d.choose(a))
@@ -113,11 +113,11 @@ func (d *making) choose(a Ask) choice {
 	c := choice{ask: a}
 	switch {
 	case a.Request.CDI != nil:
-		d.check(a, refuse.New(request.CDIOnVM, "id", "%s: CDI names are for containers only", a.Request.CDI).
+		d.check(a, refuse.New(request.ReasonCDIOnVM, "id", "%s: CDI names are for containers only", a.Request.CDI).
 			WithHint("Write the DRM card number, or pci=<address>, for a virtual machine."))
 		return c
 	case a.Request.Type == request.MIG:
-		d.check(a, refuse.New(request.ContainersOnly, "gputype", "%q is for containers only", string(request.MIG)).
+		d.check(a, refuse.New(request.ReasonContainersOnly, "gputype", "%q is for containers only", string(request.MIG)).
 			WithHint("Write gputype=physical, mdev or sriov for a virtual machine."))
 		return c
 	}
@@ -146,7 +146,7 @@ func (d *making) distinct(all []choice) {
 			for _, g := range c.gpus {
 				names = append(names, cdi.GPUName(*g))
 			}
-			d.check(c.ask, refuse.New(Several, "", "%d GPUs match, and one device of a virtual machine is one GPU", len(c.gpus)).
+			d.check(c.ask, refuse.New(ReasonSeveral, "", "%d GPUs match, and one device of a virtual machine is one GPU", len(c.gpus)).
 				WithHint("Write pci=<address> of one of %s.", strings.Join(names, ", ")))
 		}
 		for _, g := range c.gpus {
@@ -154,7 +154,7 @@ func (d *making) distinct(all []choice) {
 				continue
 			}
 			if other, ok := by[g.PCI.BDF]; ok {
-				d.check(c.ask, refuse.New(Given, "", "%s is the GPU of %s already", g.PCI.BDF, other).WithHint("Ask for another GPU, or for one of the two devices."))
+				d.check(c.ask, refuse.New(ReasonGiven, "", "%s is the GPU of %s already", g.PCI.BDF, other).WithHint("Ask for another GPU, or for one of the two devices."))
 			}
 			by[g.PCI.BDF] = c.ask.Name
 		}
@@ -206,7 +206,7 @@ func (d *making) slot(port, want int, function bool) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, refuse.New(TooMany, "", "its IOMMU group has more than the eight functions that one port can have").
+	return 0, refuse.New(ReasonTooMany, "", "its IOMMU group has more than the eight functions that one port can have").
 		WithHint("Move the board to a slot with a group of its own.")
 }
 

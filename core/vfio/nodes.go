@@ -58,7 +58,7 @@ func isNumber(s string) bool {
 func (d Device) Nodes(r host.Root) (Nodes, error) {
 	dir := at(d.BDF)
 	if d.MDev != "" && !isUUID(d.MDev) {
-		return Nodes{}, refuse.New(BadPlan, d.Name, "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
+		return Nodes{}, refuse.New(ReasonBadPlan, d.Name, "%s is no UUID of a mediated device", strconv.QuoteToASCII(d.MDev)).WithHint("Make the plan again.")
 	}
 	if d.MDev != "" {
 		dir = mdevs + d.MDev
@@ -72,7 +72,7 @@ func (d Device) Nodes(r host.Root) (Nodes, error) {
 		return Nodes{}, err
 	}
 	if group < 0 {
-		return Nodes{}, refuse.New(NoNode, d.Name, "%s is in no IOMMU group", path.Base(dir)).
+		return Nodes{}, refuse.New(ReasonNoNode, d.Name, "%s is in no IOMMU group", path.Base(dir)).
 			WithHint("The device is not there, or the IOMMU is off.")
 	}
 	n := Nodes{Control: container, Device: groupNode(group)}
@@ -80,7 +80,7 @@ func (d Device) Nodes(r host.Root) (Nodes, error) {
 		if ok, err := host.Exists(r, p); err != nil {
 			return Nodes{}, err
 		} else if !ok {
-			return Nodes{}, refuse.New(NoNode, d.Name, "%s is not there", p).
+			return Nodes{}, refuse.New(ReasonNoNode, d.Name, "%s is not there", p).
 				WithHint("Look whether the module vfio_iommu_type1 is loaded and %s has a VFIO driver.", path.Base(dir))
 		}
 	}

@@ -128,12 +128,12 @@ func TestEditedPlan(t *testing.T) {
 	mdev.Devices[0].MDev = "../../../../dev/x,display=on"
 	for _, p := range []vfio.Plan{boot, mdev} {
 		_, err := vfio.Script(p)
-		refused(t, err, vfio.BadPlan)
-		refused(t, vfio.Carry(t.Context(), r, p), vfio.BadPlan)
-		refused(t, vfio.Return(t.Context(), r, p), vfio.BadPlan)
+		refused(t, err, vfio.ReasonBadPlan)
+		refused(t, vfio.Carry(t.Context(), r, p), vfio.ReasonBadPlan)
+		refused(t, vfio.Return(t.Context(), r, p), vfio.ReasonBadPlan)
 	}
 	_, err = mdev.Devices[0].Nodes(r)
-	refused(t, err, vfio.BadPlan)
+	refused(t, err, vfio.ReasonBadPlan)
 	if len(r.writes) > 0 {
 		t.Errorf("writes %q", r.writes)
 	}

@@ -23,7 +23,7 @@ func (d *making) virtual(c choice, all []choice) error {
 	case len(c.gpus) == 0:
 		return nil // refused before
 	case len(able) == 0:
-		return refuse.New(NoSRIOV, "gputype", "no GPU of these can have virtual functions").
+		return refuse.New(ReasonNoSRIOV, "gputype", "no GPU of these can have virtual functions").
 			WithHint("Write gputype=physical to pass a GPU whole; NVIDIA's have virtual functions with its vGPU host driver only.")
 	}
 	for _, v := range d.m.VFs {
@@ -44,7 +44,7 @@ func (d *making) virtual(c choice, all []choice) error {
 			return d.giveVF(c, all, *g, f)
 		}
 	}
-	return refuse.New(NoFreeVF, "gputype", "every virtual function of %s is in use", able[0].PCI.BDF).
+	return refuse.New(ReasonNoFreeVF, "gputype", "every virtual function of %s is in use", able[0].PCI.BDF).
 		WithHint("End a virtual machine that has one, or take a driver of the host from one.")
 }
 
@@ -79,7 +79,7 @@ func (d *making) newVF(name string, pf host.PCIFunction) (f host.PCIFunction, ok
 			d.on = append(d.on, pair{step{kind: vfProbe, bdf: pf.BDF}, step{kind: vfProbe, bdf: pf.BDF, n: 1}})
 		}
 		d.on = append(d.on, pair{step{kind: numVFs, bdf: pf.BDF, n: s.Total}, step{kind: numVFs, bdf: pf.BDF}})
-		d.note(name, TurnedOn, "%s gets its %d virtual functions turned on; they go again when this machine returns its device, unless another has one by then.", pf.BDF, s.Total)
+		d.note(name, ReasonTurnedOn, "%s gets its %d virtual functions turned on; they go again when this machine returns its device, unless another has one by then.", pf.BDF, s.Total)
 	}
 	// It has no more memory than its GPU.
 	return host.PCIFunction{BDF: b, ID: pf.ID, IOMMUGroup: -1, BARs: pf.BARs}, true, nil
@@ -106,7 +106,7 @@ func (d *making) giveVF(c choice, all []choice, g host.GPU, f host.PCIFunction) 
 		return err
 	}
 	if f.ID.Vendor == pci.NVIDIA {
-		d.note(c.ask.Name, BareVF, "%s is no vGPU: NVIDIA's driver in the machine finds one only on a function that was given a type, with gputype=mdev.", f.BDF)
+		d.note(c.ask.Name, ReasonBareVF, "%s is no vGPU: NVIDIA's driver in the machine finds one only on a function that was given a type, with gputype=mdev.", f.BDF)
 	}
 	return d.add(key, Device{Name: c.ask.Name, BDF: f.BDF, Role: GPU, Group: f.IOMMUGroup, Window: ceil(prefetchable(f.BARs))})
 }

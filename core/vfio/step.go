@@ -65,7 +65,7 @@ func (s step) write() Write {
 func parseStep(w Write) (step, error) {
 	s := understood(w)
 	if s.kind == 0 || s.write() != w || s.name != "" && !isName(s.name) || s.uuid != "" && !isUUID(s.uuid) || s.n < 0 {
-		return step{}, refuse.New(BadPlan, "", "%s to %s is no write of such a plan", strconv.QuoteToASCII(w.Text), strconv.QuoteToASCII(w.Path)).
+		return step{}, refuse.New(ReasonBadPlan, "", "%s to %s is no write of such a plan", strconv.QuoteToASCII(w.Text), strconv.QuoteToASCII(w.Path)).
 			WithHint("Make the plan again.")
 	}
 	return s, nil

@@ -44,7 +44,7 @@ func badText(p, text string) error {
 	if len(text) > 80 {
 		text = text[:80]
 	}
-	return refuse.New(BadHost, p, "%s is not what the kernel writes there", strconv.QuoteToASCII(text)).
+	return refuse.New(ReasonBadHost, p, "%s is not what the kernel writes there", strconv.QuoteToASCII(text)).
 		WithHint("Look at the file; a bind mount or a broken driver may be in the way.")
 }
 

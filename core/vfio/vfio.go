@@ -8,7 +8,7 @@
 //
 // The kernel has no lock from looking to writing: whoever starts machines must hold
 // one of its own from Make to the end of Carry, and while Return works. Of two that
-// race without it the second is mostly refused with HostChanged; but both may be told
+// race without it the second is mostly refused with ReasonHostChanged; but both may be told
 // that they have a device, whose node only one can open, or the one that fails may
 // take back what the other has done.
 //

@@ -69,7 +69,7 @@ func (d *making) mediate(name string, b pci.BDF, t vgpuType) error {
 	if there, err := host.Exists(d.r, mdevs+uuid); err != nil {
 		return err
 	} else if there {
-		return refuse.New(LeftOver, "", "the mediated device %s of this machine is there already", uuid).
+		return refuse.New(ReasonLeftOver, "", "the mediated device %s of this machine is there already", uuid).
 			WithHint("If no machine of this name runs, remove it with echo 1 > %s%s/remove.", mdevs, uuid)
 	}
 	d.vgpus = append(d.vgpus, pair{step{kind: create, bdf: b, name: t.id, uuid: uuid}, step{kind: remove, uuid: uuid}})
@@ -118,7 +118,7 @@ func (d *making) noVGPU(c choice, parents []parent) error {
 		can = can || p.current > 0 && vgpuType{id: strconv.Itoa(p.current)}.is(asked)
 	}
 	if can || exhausted {
-		return refuse.New(NoInstances, "mdev", "no vGPU of type %s is left", asked).
+		return refuse.New(ReasonNoInstances, "mdev", "no vGPU of type %s is left", asked).
 			WithHint("End a virtual machine that has one, or ask for a smaller type.")
 	}
 	slices.SortFunc(known, func(a, b vgpuType) int { return cmp.Or(len(a.id)-len(b.id), strings.Compare(a.id, b.id)) })
@@ -126,17 +126,17 @@ func (d *making) noVGPU(c choice, parents []parent) error {
 	for _, t := range known {
 		names = append(names, t.String())
 	}
-	return refuse.New(UnknownType, "mdev", "there is no vGPU type %s", asked).WithHint("The types are %s.", strings.Join(names, ", "))
+	return refuse.New(ReasonUnknownType, "mdev", "there is no vGPU type %s", asked).WithHint("The types are %s.", strings.Join(names, ", "))
 }
 
 // noParent says why no vGPUs can be made of the GPUs at all.
 func (d *making) noParent(c choice) error {
 	for _, g := range c.gpus {
 		if g.PCI != nil && g.PCI.SRIOV != nil && g.PCI.SRIOV.Num == 0 && d.m.Driver != nil && d.m.Driver.VGPU != "" {
-			return refuse.New(VFsOff, "mdev", "%s has its vGPUs on virtual functions, and none is on", g.PCI.BDF).
+			return refuse.New(ReasonVFsOff, "mdev", "%s has its vGPUs on virtual functions, and none is on", g.PCI.BDF).
 				WithHint("Turn them on with /usr/lib/nvidia/sriov-manage -e %s.", g.PCI.BDF)
 		}
 	}
-	return refuse.New(NoVGPU, "mdev", "the host's driver makes no vGPUs of the GPU").
+	return refuse.New(ReasonNoVGPU, "mdev", "the host's driver makes no vGPUs of the GPU").
 		WithHint("Install NVIDIA's vGPU host driver, or pass the GPU whole with gputype=physical.")
 }

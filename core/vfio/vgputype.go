@@ -78,7 +78,7 @@ func mediated(r host.Root, b pci.BDF) ([]vgpuType, error) {
 			return nil, err
 		}
 		if !ok {
-			return nil, refuse.New(BadHost, dir+"/"+id, "available_instances is not there").WithHint("Look whether the driver is loaded in full.")
+			return nil, refuse.New(ReasonBadHost, dir+"/"+id, "available_instances is not there").WithHint("Look whether the driver is loaded in full.")
 		}
 		out = append(out, t)
 	}

@@ -38,17 +38,17 @@ const AMD = "amd.com"
 // Reasons why a device, or all, are not in the Spec. Those of package vfio are given
 // as well.
 const (
-	NotHeld   refuse.Reason = "not-held-for-machines"
-	SameName  refuse.Reason = "ambiguous-device-name"
-	BadVendor refuse.Reason = "unknown-vendor"
+	ReasonNotHeld   refuse.Reason = "not-held-for-machines"
+	ReasonSameName  refuse.Reason = "ambiguous-device-name"
+	ReasonBadVendor refuse.Reason = "unknown-vendor"
 )
 
 // Reasons explains every reason in one sentence.
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
-		{Reason: NotHeld, Meaning: "No GPU of the vendor is held by a VFIO driver."},
-		{Reason: SameName, Meaning: "The number of an IOMMU group is a GPU's index already, and that keeps the name."},
-		{Reason: BadVendor, Meaning: "No GPUs of that vendor are known."},
+		{Reason: ReasonNotHeld, Meaning: "No GPU of the vendor is held by a VFIO driver."},
+		{Reason: ReasonSameName, Meaning: "The number of an IOMMU group is a GPU's index already, and that keeps the name."},
+		{Reason: ReasonBadVendor, Meaning: "No GPUs of that vendor are known."},
 	}
 }
 
@@ -94,7 +94,7 @@ func Generate(root host.Root, m host.Model, opts Options) (*Result, error) {
 		}
 	}
 	if !held {
-		return nil, refuse.New(NotHeld, "", "no GPU of %s is held by a VFIO driver", vendor).
+		return nil, refuse.New(ReasonNotHeld, "", "no GPU of %s is held by a VFIO driver", vendor).
 			WithHint("Give it one first: gpurig translate --to qemu writes the commands.")
 	}
 	if len(out.Spec.Devices) == 0 {
@@ -125,7 +125,7 @@ func ofVendor(m host.Model, vendor string) (string, []host.PCIFunction, error) {
 	}
 	id, ok := ids[vendor]
 	if !ok {
-		return "", nil, refuse.New(BadVendor, "vendor", "%q is no vendor of GPUs that are known", vendor).WithHint("Write %s or %s.", cdi.NVIDIA, AMD)
+		return "", nil, refuse.New(ReasonBadVendor, "vendor", "%q is no vendor of GPUs that are known", vendor).WithHint("Write %s or %s.", cdi.NVIDIA, AMD)
 	}
 	return vendor, of(id), nil
 }
@@ -145,7 +145,7 @@ func (r *Result) add(index, count int, f host.PCIFunction, node string) {
 	if group := strconv.Itoa(f.IOMMUGroup); f.IOMMUGroup >= count {
 		names = append(names, group)
 	} else if f.IOMMUGroup != index {
-		r.withhold(group, refuse.New(SameName, "", "it could be IOMMU group %d, which %s is in, and is a GPU's index", f.IOMMUGroup, f.BDF).
+		r.withhold(group, refuse.New(ReasonSameName, "", "it could be IOMMU group %d, which %s is in, and is a GPU's index", f.IOMMUGroup, f.BDF).
 			WithHint("Write %s=%d.", r.Spec.Kind, index))
 	}
 	if vfio.KindOf(node) == vfio.DeviceNode {

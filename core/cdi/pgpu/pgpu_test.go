@@ -109,11 +109,11 @@ func TestGenerateRefuses(t *testing.T) {
 		opts          pgpu.Options
 		want          refuse.Reason
 	}{
-		{"nothing is held", "workstation", nil, pgpu.Options{}, pgpu.NotHeld},
-		{"the other vendor's is held", "workstation", []string{"03:00.0", "03:00.1"}, pgpu.Options{}, pgpu.NotHeld},
-		{"the sound is the host's", "workstation", []string{"0a:00.0"}, pgpu.Options{}, vfio.NotViable},
-		{"no vendor of GPUs", "workstation", nil, pgpu.Options{Vendor: "example.com"}, pgpu.BadVendor},
-		{"no GPU", "no-gpu", nil, pgpu.Options{}, pgpu.NotHeld},
+		{"nothing is held", "workstation", nil, pgpu.Options{}, pgpu.ReasonNotHeld},
+		{"the other vendor's is held", "workstation", []string{"03:00.0", "03:00.1"}, pgpu.Options{}, pgpu.ReasonNotHeld},
+		{"the sound is the host's", "workstation", []string{"0a:00.0"}, pgpu.Options{}, vfio.ReasonNotViable},
+		{"no vendor of GPUs", "workstation", nil, pgpu.Options{Vendor: "example.com"}, pgpu.ReasonBadVendor},
+		{"no GPU", "no-gpu", nil, pgpu.Options{}, pgpu.ReasonNotHeld},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			root, m := held(t, tc.profile, nil, tc.functions...)

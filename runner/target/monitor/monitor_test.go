@@ -217,8 +217,8 @@ func TestWhatTheHostLostIsAnothers(t *testing.T) {
 	}
 	was := next.look()
 	r.sys = next.sys
-	if err := r.m.Start(ctx, target.Host{}, plan.Plan{}); !errors.Is(err, vfio.HostChanged) {
-		t.Errorf("Start = %v; want %s", err, vfio.HostChanged)
+	if err := r.m.Start(ctx, target.Host{}, plan.Plan{}); !errors.Is(err, vfio.ReasonHostChanged) {
+		t.Errorf("Start = %v; want %s", err, vfio.ReasonHostChanged)
 	}
 	next.unchanged(was, "after another wanted it")
 }
@@ -231,8 +231,8 @@ func TestAStartThatTheHostRefuses(t *testing.T) {
 		t.Fatal(no)
 	}
 	err := m.Start(t.Context(), target.Host{}, plan.Plan{})
-	if !errors.Is(err, vfio.HostChanged) || len(refuse.As(err)) == 0 || m.Running() {
-		t.Errorf("start: %v; want %s", err, vfio.HostChanged)
+	if !errors.Is(err, vfio.ReasonHostChanged) || len(refuse.As(err)) == 0 || m.Running() {
+		t.Errorf("start: %v; want %s", err, vfio.ReasonHostChanged)
 	}
 	if no := r.l.Write("/sys/bus/pci/drivers/nvidia/bind", []byte("0000:0a:00.0")); no != 0 {
 		t.Fatal(no)
@@ -263,8 +263,8 @@ func TestStartsAtOnce(t *testing.T) {
 		machines, most        int
 		refusal               refuse.Reason
 	}{
-		{"vGPUs", "vgpu-a40", "4", request.Request{Type: request.MDev, MDev: "nvidia-566", VM: true}, 3, 2, vfio.NoInstances},
-		{"virtual functions", "vgpu-l40s", "2", request.Request{Type: request.SRIOV, VM: true}, 5, 4, vfio.NoFreeVF},
+		{"vGPUs", "vgpu-a40", "4", request.Request{Type: request.MDev, MDev: "nvidia-566", VM: true}, 3, 2, vfio.ReasonNoInstances},
+		{"virtual functions", "vgpu-l40s", "2", request.Request{Type: request.SRIOV, VM: true}, 5, 4, vfio.ReasonNoFreeVF},
 	} {
 		r, ctx := on(t, tc.host), t.Context()
 		for _, g := range r.l.Model().GPUs {
