@@ -142,7 +142,7 @@ func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect
 // the folders of every planned link, so that containers, steps and targets can
 // be compared.
 func (s *session) request() observe.Request {
-	rs := []observe.Request{s.asks}
+	rs := []observe.Request{s.asks, {Level: processorLevel()}}
 	for _, name := range s.names() {
 		var p *plan.Plan
 		if c := s.ctrs[name]; c.running() {

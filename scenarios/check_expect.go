@@ -130,8 +130,8 @@ func (c *checker) inside(e Expect, w strictdoc.Path) {
 		if strings.ContainsRune(soname, '/') || !strings.Contains(soname, ".so") {
 			c.AtKey(at, "", "%q is not a SONAME such as libcuda.so.1", soname)
 		}
-		if v != "none" && !unbound(v) && !versionForm(v) {
-			c.At(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, or "none".`, "version %q of %s: want digits and dots", v, soname)
+		if !slices.Contains(libraryWords, v) && !unbound(v) && !versionForm(v) {
+			c.At(at, `Give the end of the library's file name, such as 550.163.01, a driver branch, "host", "image" or "none".`, "version %q of %s: want digits and dots", v, soname)
 		}
 	}
 	if s := e.Smoke; s != nil {

@@ -161,7 +161,7 @@ type Expect struct {
 	Links     map[string]string     `yaml:"links,omitempty" json:"links,omitempty"`           // text of the link
 	Resolves  map[string]string     `yaml:"resolves,omitempty" json:"resolves,omitempty"`     // where a path ends
 	Mounts    map[string]string     `yaml:"mounts,omitempty" json:"mounts,omitempty"`         // options that must be on, "ro,nosuid,nodev"; "" for any
-	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to version, the end of its file name, or branch; "none": not found
+	Library   map[string]string     `yaml:"library,omitempty" json:"library,omitempty"`       // SONAME to the file that loads: the host's, by version, the end of its name, or branch; "host": any of the host; "image": the image's own; "none": not found
 	Files     map[string]string     `yaml:"files,omitempty" json:"files,omitempty"`           // "file" (not empty), "empty", "dir", "socket", "fifo"
 	Contents  map[string]string     `yaml:"contents,omitempty" json:"contents,omitempty"`     // exact text of files, by path
 	Nowhere   []string              `yaml:"nowhere,omitempty" json:"nowhere,omitempty"`       // texts that are in no file or link that the container's root can read, and in no message

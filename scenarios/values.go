@@ -36,6 +36,9 @@ func shaped(expression string) func(text string) bool {
 	return func(text string) bool { return compiled().MatchString(text) }
 }
 
+// libraryWords are what a library can be beside a version.
+var libraryWords = []string{"host", "image", "none"}
+
 // Words of the smoke workload (package smoke of the runner).
 var (
 	smokeKernels = []string{"pass"}

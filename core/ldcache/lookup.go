@@ -87,7 +87,7 @@ type preloaded struct {
 }
 
 // NewResolver reads what a root says to a loader. The error is of the View, or
-// wraps ErrLimit: what the loader does cannot be told then.
+// wraps ErrLimit or ErrFormat: what the loader does cannot be told then.
 func NewResolver(v View, ld Loader, o Options) (*Resolver, error) {
 	r := &Resolver{v: v, ld: ld, opts: o, env: strings.FieldsFunc(o.LibraryPath, func(c rune) bool { return c == ':' || c == ';' && ld.Musl == "" })}
 	if len(r.env) > MaxFolders {
@@ -166,7 +166,7 @@ func (r *Resolver) readCache() error {
 	if r.cache, err = Parse(data); err != nil {
 		r.Skipped = append(r.Skipped, Skip{File, err})
 	} else if n := r.cache.Dropped; n > 0 {
-		r.Skipped = append(r.Skipped, Skip{File, fmt.Errorf("%d damaged entries", n)})
+		return fmt.Errorf("%s: %w: %d damaged entries, of which a loader may use some", File, ErrFormat, n)
 	}
 	return nil
 }

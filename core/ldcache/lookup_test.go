@@ -311,6 +311,10 @@ func TestWhatCannotBeLookedAtIsAnErrorAndNoAnswer(t *testing.T) {
 			t.Errorf("%s cannot be looked at: %v", p, err)
 		}
 	}
+	damaged := files{File: written(at("/usr/../o/libt.so.1"))}
+	if _, err := NewResolver(damaged, loaders[0], Options{}); !errors.Is(err, ErrFormat) {
+		t.Errorf("entries that only a loader may use: %v", err)
+	}
 	if _, err := NewResolver(stuck{root, "/etc/ld-musl-x86_64.path"}, loaders[4], Options{}); !errors.Is(err, syscall.EIO) {
 		t.Errorf("path file cannot be looked at: %v", err)
 	}
@@ -342,7 +346,7 @@ func FuzzResolver(f *testing.F) {
 		for _, ld := range []Loader{loaders[0], loaders[4]} {
 			r, err := NewResolver(root, ld, Options{Level: 4})
 			if err != nil {
-				if r != nil && !errors.Is(err, ErrLimit) {
+				if !errors.Is(err, ErrLimit) && !errors.Is(err, ErrFormat) {
 					t.Fatal(err)
 				}
 				continue

@@ -7,6 +7,7 @@
 package matchers
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -122,8 +123,8 @@ func HaveLink(at, target string) types.GomegaMatcher {
 }
 
 // ResolveLibrary matches a container whose loader finds a library for this
-// SONAME, in a file that ends in the version; an empty version is any. SONAMEs
-// are looked up when the observation asks for them.
+// SONAME, in a file that ends in the version and is not the image's own; an empty
+// version is any. SONAMEs are looked up when the observation asks for them.
 func ResolveLibrary(soname, version string) types.GomegaMatcher {
 	want := "find " + soname
 	if version != "" {
@@ -131,7 +132,7 @@ func ResolveLibrary(soname, version string) types.GomegaMatcher {
 	}
 	return make_(want, func(o *observe.Observation) bool {
 		return slices.ContainsFunc(o.Libraries, func(l observe.Library) bool {
-			return l.SONAME == soname && l.Path != "" && l.Problem == "" &&
+			return l.SONAME == soname && l.Path != "" && l.Problem == "" && l.Origin != observe.Image &&
 				(version == "" || strings.HasSuffix(path.Base(l.Final), ".so."+version))
 		})
 	}, func(o *observe.Observation) []string {
@@ -141,7 +142,7 @@ func ResolveLibrary(soname, version string) types.GomegaMatcher {
 			case l.Path == "":
 				out = append(out, strings.TrimSuffix(l.SONAME+": not found: "+l.Problem, ": "))
 			default:
-				out = append(out, strings.TrimSuffix(fmt.Sprintf("%s: %s (%s) by %s: %s", l.SONAME, l.Path, l.Final, l.Via, l.Problem), ": "))
+				out = append(out, strings.TrimSuffix(fmt.Sprintf("%s: %s (%s) by %s, from %s: %s", l.SONAME, l.Path, l.Final, l.Via, cmp.Or(l.Origin, "somewhere"), l.Problem), ": "))
 			}
 		}
 		return out

@@ -16,9 +16,10 @@ func TestMatchersShowWhatWasThere(t *testing.T) {
 	seen := observe.Observation{
 		Nodes: []observe.Node{{Path: "/dev/nvidia0", Type: device.Char, Num: num, Mode: 0o666, Open: observe.Allowed},
 			{Path: "/dev/nvidiactl", Type: device.Char, Num: device.Num{Major: 195, Minor: 255}, Mode: 0o660, Open: observe.Denied}},
-		Mounts:    []observe.Mount{{Target: "/usr/bin/nvidia-smi", Type: "file", Options: []string{"nosuid", "ro"}}},
-		Links:     []observe.Link{{Path: "/usr/lib/libcuda.so", Target: "libcuda.so.1"}},
-		Libraries: []observe.Library{{SONAME: "libcuda.so.1", Path: "/usr/lib/libcuda.so.1", Final: "/usr/lib/libcuda.so.550.1", Via: "ld.so.cache"}},
+		Mounts: []observe.Mount{{Target: "/usr/bin/nvidia-smi", Type: "file", Options: []string{"nosuid", "ro"}}},
+		Links:  []observe.Link{{Path: "/usr/lib/libcuda.so", Target: "libcuda.so.1"}},
+		Libraries: []observe.Library{{SONAME: "libcuda.so.1", Path: "/usr/lib/libcuda.so.1", Final: "/usr/lib/libcuda.so.550.1", Via: "ld.so.cache", Origin: "/usr/lib/libcuda.so.550.1"},
+			{SONAME: "libcudart.so.12", Path: "/opt/libcudart.so.12", Final: "/opt/libcudart.so.550.1", Via: "ld.so.cache", Origin: observe.Image}},
 	}
 	for _, tc := range []struct {
 		name      string
@@ -35,7 +36,8 @@ func TestMatchersShowWhatWasThere(t *testing.T) {
 		{"HaveLink", matchers.HaveLink("/usr/lib/libcuda.so", "libcuda.so.1"), matchers.HaveLink("/usr/lib/libcuda.so", "x"),
 			"/usr/lib/libcuda.so -> libcuda.so.1 (dangling)"},
 		{"ResolveLibrary", matchers.ResolveLibrary("libcuda.so.1", "550.1"), matchers.ResolveLibrary("libcuda.so.1", "535.1"),
-			"to find libcuda.so.1 of version 535.1\nIt has:\n    libcuda.so.1: /usr/lib/libcuda.so.1 (/usr/lib/libcuda.so.550.1) by ld.so.cache"},
+			"to find libcuda.so.1 of version 535.1\nIt has:\n    libcuda.so.1: /usr/lib/libcuda.so.1 (/usr/lib/libcuda.so.550.1) by ld.so.cache, from /usr/lib/libcuda.so.550.1"},
+		{"ResolveLibrary of the image", matchers.ResolveLibrary("libcuda.so.1", ""), matchers.ResolveLibrary("libcudart.so.12", "550.1"), "by ld.so.cache, from image"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if ok, err := tc.good.Match(seen); !ok || err != nil {

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -43,7 +44,8 @@ func Compare(a, b Observation) (diffs []Difference, entered int) {
 	add("files", entries(a.Files, File.entry), entries(b.Files, File.entry))
 	add("contents", entries(a.Contents, Content.entry), entries(b.Contents, Content.entry))
 	add("found", entries(a.Found, Found.entry), entries(b.Found, Found.entry))
-	add("libraries", entries(a.Libraries, Library.entry), entries(b.Libraries, Library.entry))
+	la, lb := told(a.Libraries, b.Libraries)
+	add("libraries", entries(la, Library.entry), entries(lb, Library.entry))
 	add("env", entries(a.Env, envEntry), entries(b.Env, envEntry))
 	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
 	add("smoke", smokeEntries(a.Smoke), smokeEntries(b.Smoke))
@@ -111,10 +113,29 @@ func (l Library) entry() entry {
 	if l.Path != "" {
 		text = l.Path + " -> " + l.Final + " by " + l.Via
 	}
+	if l.Origin != "" {
+		text += ", from " + l.Origin
+	}
 	if l.Problem != "" {
 		text += ": " + l.Problem
 	}
 	return entry{l.SONAME, text}
+}
+
+// told returns the libraries of two observations with what both can tell of them:
+// where one cannot say whose file a library is, the other's word is left out.
+func told(a, b []Library) (la, lb []Library) {
+	silent := func(l Library) bool { return l.Path != "" && l.Origin == "" }
+	if slices.ContainsFunc(a, silent) == slices.ContainsFunc(b, silent) {
+		return a, b
+	}
+	la, lb = slices.Clone(a), slices.Clone(b)
+	for _, list := range [][]Library{la, lb} {
+		for i := range list {
+			list[i].Origin = ""
+		}
+	}
+	return la, lb
 }
 
 func envEntry(v string) entry {

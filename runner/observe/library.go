@@ -1,244 +1,184 @@
 package observe
 
 import (
-	"encoding/binary"
-	"errors"
-	"io/fs"
-	"path"
+	"cmp"
+	"fmt"
+	"io"
 	"strings"
-	"syscall"
 
-	"gpurig/core/host"
+	"gpurig/core/elf"
+	"gpurig/core/ldcache"
 )
 
-// Values of Library.Via.
-const (
-	ViaEnv     = "LD_LIBRARY_PATH"
-	ViaCache   = "ld.so.cache"
-	ViaMusl    = "musl path file"
-	ViaFolders = "default folders"
-)
+// Image is the Origin of a file that is mounted from nowhere.
+const Image = "image"
 
-// A loader is one program interpreter and how it searches. Resolution reads
-// files, it runs nothing: a container of an aarch64 machine can be looked at on
-// x86_64.
-type loader struct {
-	path    string
-	arch    string // as in the names of multiarch folders and of musl's files
-	machine uint16 // e_machine of what it loads
-	musl    bool
+// A FileID is what tells a file from all others of one machine, wherever it is
+// mounted; the zero FileID is none.
+type FileID struct {
+	Dev uint64 `json:"dev"`
+	Ino uint64 `json:"ino"`
 }
 
-// loaders are tried in this order. A root with both kinds (Debian with the musl
-// package) is a glibc system.
-var loaders = []loader{
-	{path: "/lib64/ld-linux-x86-64.so.2", arch: "x86_64", machine: emX8664},
-	{path: "/lib/ld-linux-aarch64.so.1", arch: "aarch64", machine: emAArch64},
-	{path: "/lib/ld-musl-x86_64.so.1", arch: "x86_64", machine: emX8664, musl: true},
-	{path: "/lib/ld-musl-aarch64.so.1", arch: "aarch64", machine: emAArch64, musl: true},
+// An Identifier is a View that knows a file's identity: whoever made the mounts
+// names the host's file by it (Identify).
+type Identifier interface {
+	Identity(path string) (FileID, error)
 }
 
-// e_machine of the two architectures (elf.h).
-const (
-	emX8664   = 62
-	emAArch64 = 183
-)
+// A Tracer is a View that knows by itself where a file comes from: an Origin.
+type Tracer interface {
+	Origin(path string) string
+}
+
+// Identify gives the libraries that were seen their Origin: the file of the host
+// that has the identity, else Image.
+func Identify(o *Observation, host func(FileID) (path string, ok bool)) {
+	for i := range o.Libraries {
+		l := &o.Libraries[i]
+		if l.ID == (FileID{}) {
+			continue
+		}
+		l.Origin = Image
+		if p, ok := host(l.ID); ok {
+			l.Origin = p
+		}
+		l.ID = FileID{}
+	}
+}
 
 // lookLibraries resolves each SONAME as the container's own loader would for a
-// program that names it, without RPATH and preloading.
+// program that names it.
 func (l *looker) lookLibraries(sonames []string) {
 	if len(sonames) == 0 {
 		return
 	}
-	ld, ok := l.findLoader()
-	if !ok {
-		for _, s := range sonames {
-			l.o.Libraries = append(l.o.Libraries, Library{SONAME: s, Problem: "no loader in this root"})
+	loaders, problem := l.loaders()
+	for _, s := range sonames {
+		lib := Library{SONAME: s, Problem: problem}
+		if problem == "" {
+			lib = l.resolve(loaders, s)
 		}
+		l.o.Libraries = append(l.o.Libraries, lib)
+	}
+}
+
+// A searcher is one loader and what the container says to it.
+type searcher struct {
+	ldcache.Loader
+	*ldcache.Resolver
+}
+
+// machines are those whose files a fake host may have.
+var machines = []elf.Machine{elf.X8664, elf.AArch64}
+
+// loaders returns the container's loader, and that loader as it would be on the
+// other machines. problem says why there is none. A program that is run has the
+// environment of the first process.
+func (l *looker) loaders() (out []searcher, problem string) {
+	v := loaderView{l.v}
+	found, err := ldcache.Loaders(v)
+	l.problem("loaders", err)
+	if len(found) == 0 {
+		return nil, "no loader in this root"
+	}
+	o := ldcache.Options{Level: l.level}
+	env, _ := l.v.Environ() // lookProcess reports the error
+	for _, e := range env {
+		if list, ok := strings.CutPrefix(e, "LD_LIBRARY_PATH="); ok {
+			o.LibraryPath = list
+		}
+	}
+	list := found[:1]
+	for _, m := range machines {
+		if other, ok := found[0].For(m); ok && m != found[0].Machine {
+			list = append(list[:len(list):len(list)], other)
+		}
+	}
+	for _, ld := range list {
+		r, err := ldcache.NewResolver(v, ld, o)
+		if err != nil {
+			l.problem("loader "+ld.Path, err)
+			return nil, "its loader's configuration cannot be read"
+		}
+		out = append(out, searcher{ld, r})
+	}
+	return out, ""
+}
+
+// resolve asks the container's loader first. Where it finds nothing, a file that a
+// loader of another machine finds will do, since a fake host's libraries may be of
+// another machine than this one.
+func (l *looker) resolve(loaders []searcher, soname string) Library {
+	var first Library
+	for i, ld := range loaders {
+		f, err := ld.Find(soname)
+		if err != nil {
+			l.problem("library "+soname, err)
+			return Library{SONAME: soname, Problem: "cannot be told"}
+		}
+		lib := Library{SONAME: soname, Path: f.Path, Final: f.Real, Via: string(f.By), Problem: f.Problem}
+		l.identify(&lib)
+		if f.Path != "" && f.Problem != ldcache.OtherMachine {
+			return lib
+		}
+		if i == 0 {
+			first = lib
+		}
+	}
+	return first
+}
+
+// identify says which file a library is, as far as the View can.
+func (l *looker) identify(lib *Library) {
+	if lib.Path == "" {
 		return
 	}
-	search := l.searchOrder(ld)
-	for _, s := range sonames {
-		l.o.Libraries = append(l.o.Libraries, l.resolve(ld, search, s))
+	switch v := l.v.(type) {
+	case Tracer:
+		lib.Origin = v.Origin(lib.Final)
+	case Identifier:
+		id, err := v.Identity(lib.Final)
+		l.problem("library "+lib.Final, err)
+		lib.ID = id
 	}
 }
 
-// findLoader returns the container's loader. One that dangles is none.
-func (l *looker) findLoader() (loader, bool) {
-	for _, ld := range loaders {
-		ok, err := host.Exists(l.v, ld.path)
-		l.problem("loader "+ld.path, err)
-		if ok {
-			return ld, true
-		}
-	}
-	return loader{}, false
+// loaderView is a View as package ldcache reads it: driver libraries are not read as
+// a whole.
+type loaderView struct{ View }
+
+var _ ldcache.Opener = loaderView{}
+
+func (v loaderView) Lstat(p string) (ldcache.Info, error) {
+	i, err := v.View.Lstat(p)
+	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
 }
 
-// A place gives the paths at which a loader would look for one SONAME.
-type place struct {
-	via   string
-	paths func(soname string) []string
+func (v loaderView) Open(p string) (ldcache.Reader, error) { return head{v.View, p}, nil }
+
+// head reads a file of a View at offsets, each time from its start.
+type head struct {
+	v View
+	p string
 }
 
-func folders(via string, dirs []string) place {
-	return place{via: via, paths: func(soname string) []string {
-		out := make([]string, 0, len(dirs))
-		for _, d := range dirs {
-			out = append(out, path.Join("/", d, soname))
-		}
-		return out
-	}}
+// maxHead bounds that: what a loader asks of a library is in its first part.
+const maxHead = 64 << 20
+
+func (h head) ReadAt(b []byte, off int64) (int, error) {
+	if off < 0 || off+int64(len(b)) > maxHead {
+		return 0, fmt.Errorf("%s: more than %d bytes to read", h.p, maxHead)
+	}
+	data, err := h.v.Head(h.p, int(off)+len(b))
+	if err != nil || int64(len(data)) <= off {
+		return 0, cmp.Or(err, io.EOF)
+	}
+	n := copy(b, data[off:])
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
 }
 
-// searchOrder is that of ld.so(8), or of musl's dynlink.c (load_library).
-func (l *looker) searchOrder(ld loader) []place {
-	var out []place
-	if dirs := l.envDirs(); len(dirs) > 0 {
-		out = append(out, folders(ViaEnv, dirs))
-	}
-	if ld.musl {
-		return append(out, l.muslPlace(ld))
-	}
-	if p, ok := l.cachePlace(ld); ok {
-		out = append(out, p)
-	}
-	return append(out, folders(ViaFolders, l.glibcFolders(ld)))
-}
-
-func (l *looker) envDirs() []string {
-	env, err := l.v.Environ()
-	if err != nil {
-		return nil // lookProcess reports it
-	}
-	for _, v := range env {
-		if list, ok := strings.CutPrefix(v, ViaEnv+"="); ok {
-			return splitDirs(list, ":;")
-		}
-	}
-	return nil
-}
-
-func splitDirs(list, separators string) []string {
-	return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(separators, r) })
-}
-
-// muslPlace reads the path file. Its folders replace the built-in ones, even
-// when it names none.
-func (l *looker) muslPlace(ld loader) place {
-	file := "/etc/ld-musl-" + ld.arch + ".path"
-	data, err := l.v.ReadFile(file)
-	if missing(err) {
-		return folders(ViaFolders, []string{"/lib", "/usr/local/lib", "/usr/lib"})
-	}
-	l.problem(file, err)
-	return folders(ViaMusl, splitDirs(string(data), ":\n"))
-}
-
-// glibcFolders are the folders built into the loader: Debian's multiarch ones
-// where the root has such folders, else upstream's.
-func (l *looker) glibcFolders(ld loader) []string {
-	tuple := ld.arch + "-linux-gnu"
-	for _, d := range []string{"/lib/" + tuple, "/usr/lib/" + tuple} {
-		if ok, err := host.Exists(l.v, d); ok && err == nil {
-			return []string{"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"}
-		}
-	}
-	return []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}
-}
-
-// cachePlace reads /etc/ld.so.cache. Without one, or with one that it cannot
-// read, a loader goes on to its folders; only the latter is a problem.
-func (l *looker) cachePlace(ld loader) (place, bool) {
-	const file = "/etc/ld.so.cache"
-	data, err := l.v.ReadFile(file)
-	if missing(err) {
-		return place{}, false
-	}
-	var entries []cacheEntry
-	if err == nil {
-		entries, err = readCache(data)
-	}
-	if err != nil {
-		l.problem(file, err)
-		return place{}, false
-	}
-	return place{via: ViaCache, paths: func(soname string) []string {
-		var own, other []string
-		for _, e := range entries {
-			switch {
-			case e.soname != soname:
-			case e.arch == ld.arch:
-				own = append(own, e.path)
-			default:
-				other = append(other, e.path)
-			}
-		}
-		return append(own, other...)
-	}}, true
-}
-
-// A cacheEntry is one entry of ld.so.cache, best first for equal sonames.
-type cacheEntry struct{ soname, path, arch string }
-
-// resolve tries every place. Files of the loader's own architecture come
-// first: glibc passes over others. Then any file will do, since a fake
-// machine's libraries may be of another architecture than this one.
-func (l *looker) resolve(ld loader, search []place, soname string) Library {
-	if strings.Contains(soname, "/") { // dlopen takes it for a path
-		search = []place{{via: "path", paths: func(s string) []string { return []string{path.Clean(s)} }}}
-	}
-	for _, anyArch := range []bool{false, true} {
-		for _, p := range search {
-			for _, at := range p.paths(soname) {
-				if lib, ok := l.tryLibrary(ld, at, anyArch); ok {
-					lib.SONAME, lib.Via = soname, p.via
-					return lib
-				}
-			}
-		}
-	}
-	return Library{SONAME: soname}
-}
-
-// tryLibrary says what a loader would do with the file at p: take it, fail on
-// it (Problem), or pass over it.
-func (l *looker) tryLibrary(ld loader, p string, anyArch bool) (Library, bool) {
-	final, err := resolve(l.v, p)
-	if missing(err) || errors.Is(err, syscall.ELOOP) {
-		return Library{}, false
-	}
-	var head []byte
-	if err == nil {
-		head, err = l.v.Head(final, 20)
-	}
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
-		return Library{Path: p, Final: final, Problem: "cannot be read"}, true
-	}
-	if err != nil {
-		l.problem("library "+p, err)
-		return Library{}, false
-	}
-	lib := Library{Path: p, Final: final}
-	machine, problem := elfMachine(head)
-	if problem == "" && machine != ld.machine && !ld.musl && !anyArch {
-		return Library{}, false
-	}
-	lib.Problem = problem
-	return lib, true
-}
-
-// elfMachine reads e_machine out of the first 20 bytes of an ELF file; problem
-// says why a loader would not take it, in the loader's words.
-func elfMachine(head []byte) (machine uint16, problem string) {
-	switch {
-	case len(head) < 20:
-		return 0, "file too short"
-	case string(head[:4]) != "\x7fELF":
-		return 0, "invalid ELF header"
-	case head[5] == 2: // ELFDATA2MSB
-		return binary.BigEndian.Uint16(head[18:]), ""
-	default:
-		return binary.LittleEndian.Uint16(head[18:]), ""
-	}
-}
+func (head) Close() error { return nil }

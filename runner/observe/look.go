@@ -19,7 +19,7 @@ const maxDepth = 8
 // Look makes the observation that r asks for. What could not be looked at is in
 // Observation.Problems: an observation without problems is complete.
 func Look(v View, r Request) Observation {
-	l := looker{v: v, manager: r.Manager, nodes: map[string]bool{}, links: map[string]bool{}}
+	l := looker{v: v, manager: r.Manager, level: r.Level, nodes: map[string]bool{}, links: map[string]bool{}}
 	mounts, err := v.Mounts()
 	l.problem("mount table", err)
 	l.lookMounts(mounts)
@@ -44,6 +44,7 @@ type looker struct {
 	v            View
 	o            Observation
 	manager      string
+	level        int
 	nodev        map[string]bool // mount points, and whether the top mount has nodev
 	nodes, links map[string]bool // paths already listed
 }

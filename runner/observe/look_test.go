@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpurig/core/device"
+	"gpurig/core/ldcache"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/observe"
 )
@@ -163,7 +164,7 @@ func TestLookNamesEverythingByPath(t *testing.T) {
 
 // elf returns a file that begins as an ELF file for machine does.
 func elf(machine byte, text string) string {
-	return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 11) + string([]byte{machine, 0}) + text
+	return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + string([]byte{3, 0, machine, 0}) + strings.Repeat("\x00", 44) + text
 }
 
 const x86, arm = 62, 183
@@ -181,32 +182,32 @@ func TestLookResolvesLibrariesAsTheLoaderDoes(t *testing.T) {
 			want: observe.Library{Problem: "no loader in this root"}},
 		{name: "not there", files: map[string]string{glibcLoader: elf(x86, "")}, soname: "a.so"},
 		{name: "multiarch folder", files: map[string]string{glibcLoader: elf(x86, ""), "/usr/lib/x86_64-linux-gnu/a.so": elf(x86, "")}, soname: "a.so",
-			want: observe.Library{Path: "/usr/lib/x86_64-linux-gnu/a.so", Final: "/usr/lib/x86_64-linux-gnu/a.so", Via: observe.ViaFolders}},
+			want: observe.Library{Path: "/usr/lib/x86_64-linux-gnu/a.so", Final: "/usr/lib/x86_64-linux-gnu/a.so", Via: "default folders"}},
 		{name: "lib64", files: map[string]string{glibcLoader: elf(x86, ""), "/usr/lib64/a.so": elf(x86, "")}, soname: "a.so",
-			want: observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: observe.ViaFolders}},
+			want: observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: "default folders"}},
 		{name: "glibc passes over another machine's file", soname: "a.so",
 			files: map[string]string{glibcLoader: elf(x86, ""), "/lib64/a.so": elf(arm, ""), "/usr/lib64/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: observe.ViaFolders}},
+			want:  observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: "default folders"}},
 		{name: "another machine's file if there is no other", soname: "a.so",
 			files: map[string]string{glibcLoader: elf(x86, ""), "/usr/lib64/a.so": elf(arm, "")},
-			want:  observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: observe.ViaFolders}},
+			want:  observe.Library{Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: "default folders"}},
 		{name: "leftover-empty-files: the loader fails on it", soname: "a.so",
 			files: map[string]string{glibcLoader: elf(x86, ""), "/lib64/a.so": "", "/usr/lib64/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/lib64/a.so", Final: "/lib64/a.so", Via: observe.ViaFolders, Problem: "file too short"}},
+			want:  observe.Library{Path: "/lib64/a.so", Final: "/lib64/a.so", Via: "default folders", Problem: "file too short"}},
 		{name: "LD_LIBRARY_PATH first", soname: "a.so", env: "LD_LIBRARY_PATH=/opt::/usr/lib64",
 			files: map[string]string{glibcLoader: elf(x86, ""), "/opt/a.so": elf(x86, ""), "/usr/lib64/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/opt/a.so", Final: "/opt/a.so", Via: observe.ViaEnv}},
+			want:  observe.Library{Path: "/opt/a.so", Final: "/opt/a.so", Via: "LD_LIBRARY_PATH"}},
 		{name: "musl's own folders", soname: "a.so",
 			files: map[string]string{muslLoader: elf(x86, ""), "/usr/local/lib/a.so": elf(x86, ""), "/usr/lib/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/usr/local/lib/a.so", Final: "/usr/local/lib/a.so", Via: observe.ViaFolders}},
+			want:  observe.Library{Path: "/usr/local/lib/a.so", Final: "/usr/local/lib/a.so", Via: "default folders"}},
 		{name: "musl's path file replaces them", soname: "a.so",
 			files: map[string]string{muslLoader: elf(x86, ""), "/etc/ld-musl-x86_64.path": "/lib\n/opt/gpu\n", "/usr/lib/a.so": elf(x86, ""), "/opt/gpu/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/opt/gpu/a.so", Final: "/opt/gpu/a.so", Via: observe.ViaMusl}},
+			want:  observe.Library{Path: "/opt/gpu/a.so", Final: "/opt/gpu/a.so", Via: "musl path file"}},
 		{name: "an empty path file names nothing", soname: "a.so",
 			files: map[string]string{muslLoader: elf(x86, ""), "/etc/ld-musl-x86_64.path": "", "/usr/lib/a.so": elf(x86, "")}},
 		{name: "musl takes no notice of ld.so.cache", soname: "a.so",
 			files: map[string]string{muslLoader: elf(x86, ""), "/etc/ld.so.cache": "junk", "/lib/a.so": elf(x86, "")},
-			want:  observe.Library{Path: "/lib/a.so", Final: "/lib/a.so", Via: observe.ViaFolders}},
+			want:  observe.Library{Path: "/lib/a.so", Final: "/lib/a.so", Via: "default folders"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			v := newView(t)
@@ -228,10 +229,61 @@ func TestLookResolvesLibrariesAsTheLoaderDoes(t *testing.T) {
 func TestLookReportsWhatItCouldNotSee(t *testing.T) {
 	v := newView(t)
 	v.file(t, "/lib64/ld-linux-x86-64.so.2", elf(x86, ""))
-	v.file(t, "/etc/ld.so.cache", "junk")
-	got := observe.Look(v, observe.Request{SONAMEs: []string{"a.so"}})
-	if !slices.ContainsFunc(got.Problems, func(p string) bool { return strings.HasPrefix(p, "/etc/ld.so.cache: ") }) {
-		t.Errorf("Look() with a broken cache: problems %q; want one about /etc/ld.so.cache", got.Problems)
+	v.file(t, "/usr/lib/a.so", elf(x86, ""))
+	for what, data := range map[string]string{
+		"damaged entries": damagedCache(),
+		"":                "junk", // the loader does without
+	} {
+		v.file(t, "/etc/ld.so.cache", data)
+		got := observe.Look(v, observe.Request{SONAMEs: []string{"a.so"}})
+		if text := strings.Join(got.Problems, "; "); !strings.Contains(text, what) || (what == "") != (text == "") || (what == "") != (got.Libraries[0].Path == "/usr/lib/a.so") {
+			t.Errorf("Look() with the cache %.30q: %+v, problems %q; want %q", data, got.Libraries, got.Problems, what)
+		}
+	}
+}
+
+// damagedCache has an entry whose path a loader would take and we do not.
+func damagedCache() string {
+	c := ldcache.Cache{Entries: []ldcache.Entry{{SONAME: "a.so", Path: "/usr/lib/../a.so", Flags: ldcache.FlagsX8664}}}
+	return string(c.Marshal())
+}
+
+// known is a container whose files have identities: those of the host's are 1.
+type known struct {
+	*view
+	host string
+}
+
+func (k known) Identity(p string) (observe.FileID, error) {
+	if p == k.host {
+		return observe.FileID{Dev: 1, Ino: 1}, nil
+	}
+	return observe.FileID{Dev: 1, Ino: 2}, nil
+}
+
+func TestLookSaysWhoseFileALibraryIs(t *testing.T) {
+	v := newView(t)
+	v.file(t, "/lib64/ld-linux-x86-64.so.2", elf(x86, ""))
+	v.file(t, "/usr/lib64/a.so", elf(x86, ""))
+	v.file(t, "/usr/lib64/b.so", elf(x86, ""))
+	got := observe.Look(known{v, "/usr/lib64/a.so"}, observe.Request{SONAMEs: []string{"a.so", "b.so", "c.so"}})
+	observe.Identify(&got, func(id observe.FileID) (string, bool) { return "/host/a.so.1", id.Ino == 1 })
+	want := []observe.Library{
+		{SONAME: "a.so", Path: "/usr/lib64/a.so", Final: "/usr/lib64/a.so", Via: "default folders", Origin: "/host/a.so.1"},
+		{SONAME: "b.so", Path: "/usr/lib64/b.so", Final: "/usr/lib64/b.so", Via: "default folders", Origin: observe.Image},
+		{SONAME: "c.so"},
+	}
+	if !slices.Equal(got.Libraries, want) {
+		t.Errorf("Look() = %+v, want %+v", got.Libraries, want)
+	}
+	other := observe.Observation{Libraries: slices.Clone(want)}
+	other.Libraries[0].Origin = observe.Image
+	if d := observe.Diff(got, other); len(d) != 1 || d[0].What != "a.so" || !strings.Contains(d[0].B, "image") {
+		t.Errorf("Diff() = %v, want one of a.so", d)
+	}
+	other.Libraries[0].Origin, other.Libraries[1].Origin = "", ""
+	if d := observe.Diff(got, other); len(d) != 0 {
+		t.Errorf("Diff() with what nobody can tell = %v", d)
 	}
 }
 

@@ -94,7 +94,12 @@ type Library struct {
 	SONAME string `json:"soname"`
 	Path   string `json:"path,omitempty"`  // as the loader would open it; empty: not found
 	Final  string `json:"final,omitempty"` // after links: ".../libcuda.so.550.163.01"
-	Via    string `json:"via,omitempty"`   // "LD_LIBRARY_PATH", "ld.so.cache", "musl path file", "default folders"
+	Via    string `json:"via,omitempty"`   // a Rule of package ldcache: "ld.so.cache"
+	// Origin says which file it is: the host's path of the one that is mounted there,
+	// or Image; empty: nobody can tell.
+	Origin string `json:"origin,omitempty"`
+	// ID stands for Origin between an Identifier and Identify, and is zero behind.
+	ID FileID `json:"id,omitzero"`
 	// Problem says why a library that has a Path could not be loaded ("file too
 	// short"), or why none was looked for ("no loader").
 	Problem string `json:"problem,omitempty"`
@@ -113,6 +118,7 @@ type Request struct {
 	Paths    []string `json:"paths,omitempty"`    // single paths
 	Contents []string `json:"contents,omitempty"` // single paths, links followed, whose files are read
 	SONAMEs  []string `json:"sonames,omitempty"`  // libraries to resolve
+	Level    int      `json:"level,omitempty"`    // of the x86-64 processor that they are resolved for: ldcache.Options
 	Texts    []string `json:"texts,omitempty"`    // looked for in every file and link, but those of the kernel's file systems
 	Smoke    *Work    `json:"smoke,omitempty"`    // nil: the smoke workload does not run
 	// Manager is the container manager, "lxd", "incus" or Docker, whose own additions

@@ -72,15 +72,14 @@ func (l *looker) lookSmoke(w *Work) {
 		l.problem("smoke workload", fmt.Errorf("it cannot run in a %T", l.v))
 		return
 	}
-	ld, ok := l.findLoader()
-	if !ok {
-		l.o.Smoke = &Smoke{Step: smoke.Library, Cause: smoke.NotFound, Reason: "no loader in this root"}
+	loaders, problem := l.loaders()
+	if problem != "" {
+		l.o.Smoke = &Smoke{Step: smoke.Library, Cause: smoke.NotFound, Reason: problem}
 		return
 	}
-	search := l.searchOrder(ld)
 	r, err := worker.Smoke(*w, Workplace{
-		Loader: ld.path, Musl: ld.musl, Nodes: l.o.Nodes,
-		CUDA: l.resolve(ld, search, "libcuda.so.1"), NVML: l.resolve(ld, search, "libnvidia-ml.so.1"),
+		Loader: loaders[0].Path, Musl: loaders[0].Musl != "", Nodes: l.o.Nodes,
+		CUDA: l.resolve(loaders, "libcuda.so.1"), NVML: l.resolve(loaders, "libnvidia-ml.so.1"),
 	})
 	if err != nil {
 		l.problem("smoke workload", err)

@@ -146,6 +146,7 @@ func MergeRequests(rs ...observe.Request) observe.Request {
 		out.Contents = append(out.Contents, r.Contents...)
 		out.Texts = append(out.Texts, r.Texts...)
 		out.Smoke = cmp.Or(out.Smoke, r.Smoke)
+		out.Level = max(out.Level, r.Level)
 	}
 	for _, l := range []*[]string{&out.Dirs, &out.Paths, &out.SONAMEs, &out.Contents, &out.Texts} {
 		slices.Sort(*l)

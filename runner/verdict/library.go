@@ -9,8 +9,10 @@ import (
 	"gpurig/runner/observe"
 )
 
-// library judges what the loader finds: a file that ends in the version.
-func (j *judge) library(soname, version string) {
+// library judges which file the loader finds: none, one of the image, the host's, or
+// the host's whose name ends in a version. Where nobody can tell whose file it is, its
+// name decides.
+func (j *judge) library(soname, want string) {
 	var got *observe.Library
 	for i := range j.ev.Seen.Libraries {
 		if j.ev.Seen.Libraries[i].SONAME == soname {
@@ -22,16 +24,25 @@ func (j *judge) library(soname, version string) {
 		return
 	}
 	found := got.Path != "" && got.Problem == ""
-	if version == "none" {
+	image := got.Origin == observe.Image
+	switch want {
+	case "none":
 		if found {
 			j.add(j.libraryStation(soname, false), soname, "not found", shown(got))
 		}
-		return
+	case "image":
+		if !found || !image && got.Origin != "" {
+			j.add(Inside, soname, "a file of the image", shown(got))
+		}
+	case "host":
+		if !found || image {
+			j.add(j.libraryStation(soname, true), soname, "the host's file", shown(got))
+		}
+	default:
+		if !found || image || !matchesVersion(got.Final, want) {
+			j.add(j.libraryStation(soname, true), soname, "the host's file, version "+want, shown(got))
+		}
 	}
-	if found && matchesVersion(got.Final, version) {
-		return
-	}
-	j.add(j.libraryStation(soname, true), soname, "version "+version, shown(got))
 }
 
 // matchesVersion reports whether a library's file name ends in a version, or in
@@ -45,7 +56,15 @@ func shown(l *observe.Library) string {
 	if l.Path == "" {
 		return "not found" + cmp.Or(prefixed(": ", l.Problem), "")
 	}
-	return fmt.Sprintf("%s (%s) by %s%s", l.Path, l.Final, l.Via, prefixed(": ", l.Problem))
+	whose := ""
+	switch l.Origin {
+	case "":
+	case observe.Image:
+		whose = ", a file of the image"
+	default:
+		whose = ", the host's " + l.Origin
+	}
+	return fmt.Sprintf("%s (%s) by %s%s%s", l.Path, l.Final, l.Via, whose, prefixed(": ", l.Problem))
 }
 
 func prefixed(p, s string) string {

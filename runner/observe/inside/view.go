@@ -31,7 +31,10 @@ const maxFile = 64 << 20
 // A View is the observe.View of the calling process. The zero View is ready.
 type View struct{}
 
-var _ observe.View = View{}
+var (
+	_ observe.View       = View{}
+	_ observe.Identifier = View{}
+)
 
 // Lstat is part of host.Root.
 func (View) Lstat(path string) (host.Info, error) {
@@ -125,6 +128,15 @@ func (View) Head(path string, n int) ([]byte, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: unix.ENXIO}
 	}
 	return io.ReadAll(io.LimitReader(f, int64(n)))
+}
+
+// Identity is part of observe.Identifier.
+func (View) Identity(path string) (observe.FileID, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Stat(path, &st) }); err != nil {
+		return observe.FileID{}, &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	return observe.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
 }
 
 // OpenNode is part of observe.View.

@@ -256,6 +256,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if err != nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
+	c.engine.Identify(&o)
 	return o, nil
 }
 

@@ -178,6 +178,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if err != nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.Config.Name, errors.Join(target.ErrBroken, err))
 	}
+	c.World.Identify(&o)
 	return o, nil
 }
 

@@ -162,6 +162,13 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if err != nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
+	if c.own == nil {
+		c.server.Identify(&o)
+	} else { // the daemon's own mounts are of files that nobody handed out
+		for i := range o.Libraries {
+			o.Libraries[i].ID = observe.FileID{}
+		}
+	}
 	return o, nil
 }
 

@@ -39,13 +39,13 @@ func (m *mounter) try(e liblxc.Entry) error {
 	if err := m.create(to, e.Create()); err != nil {
 		return fmt.Errorf("create %s: %w", to, err)
 	}
-	src, own, fstype := source(nil), false, "ext4"
+	src, own, fstype, from := source(nil), false, "ext4", e.Source
 	flags := liblxc.Entry.Flags
 	if m.flags != nil {
 		flags = m.flags
 	}
 	if e.Type == "tmpfs" { // what is mounted for the first time has the flags that are asked for
-		src, own, fstype = entry{newDir(0)}, true, "tmpfs"
+		src, own, fstype, from = entry{newDir(0)}, true, "tmpfs", ""
 		flags = func(e liblxc.Entry, _ []string) []string { return askedFlags(e) }
 	} else if src, err = m.source(e.Source); err != nil {
 		return fmt.Errorf("mount %s on %s: source: %w", e.Source, to, cause(err))
@@ -61,7 +61,7 @@ func (m *mounter) try(e liblxc.Entry) error {
 	if err != nil {
 		return fmt.Errorf("mount %s on %s: %w", e.Source, to, err)
 	}
-	m.space.add(&mount{target: to, src: src, fstype: fstype, flags: flags(e, below), own: own})
+	m.space.add(&mount{target: to, from: from, src: src, fstype: fstype, flags: flags(e, below), own: own})
 	return nil
 }
 

@@ -21,7 +21,10 @@ type view struct {
 	groups  []uint32
 }
 
-var _ observe.View = (*view)(nil)
+var (
+	_ observe.View   = (*view)(nil)
+	_ observe.Tracer = (*view)(nil)
+)
 
 // info maps the owner of what lies on via. The container's own file systems
 // hold its own ids; everything else comes from the host.
@@ -41,6 +44,15 @@ func (v *view) Lstat(p string) (host.Info, error) {
 		return host.Info{}, err
 	}
 	return v.info(at, via), nil
+}
+
+// Origin is part of observe.Tracer.
+func (v *view) Origin(p string) string {
+	real, _, via, err := v.find("stat", p, true)
+	if err != nil || via.from == "" {
+		return observe.Image
+	}
+	return path.Join(via.from, strings.TrimPrefix(real, via.target))
 }
 
 // OpenNode is part of observe.View. It asks in the kernel's order: the mount,

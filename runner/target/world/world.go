@@ -22,6 +22,7 @@ import (
 	"gpurig/fakehw/disk"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/image"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 )
 
@@ -36,7 +37,8 @@ type World struct {
 
 	mu    sync.Mutex
 	hosts map[string]*machine
-	blobs map[blobKey]string // big files of images, where they are
+	blobs map[blobKey]string        // big files of images, where they are
+	files map[observe.FileID]string // of hosts that plans asked for, by their paths there
 }
 
 // Open sets up a world in which programs find cgroups of one version, "v1" or
@@ -56,7 +58,7 @@ func OpenOn(enter target.Enter, cgroup, runtime string, p Programs) (*World, err
 }
 
 func newWorld(k *keeper) *World {
-	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[blobKey]string{}}
+	return &World{keeper: k, hosts: map[string]*machine{}, blobs: map[blobKey]string{}, files: map[observe.FileID]string{}}
 }
 
 // Close ends the namespace and removes our cgroups. Containers in it end too.
@@ -173,7 +175,7 @@ func (w *World) blob(e *tree.Entry) (string, error) {
 func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, error) {
 	t, ok := h.Root.(*tree.Tree)
 	if !ok {
-		return realRoot(h.Root)
+		return w.realRoot(h.Root, p)
 	}
 	sum := h.Sum
 	if sum == "" {
@@ -200,7 +202,11 @@ func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 		if m.done[source] {
 			continue
 		}
-		if err := m.take(ctx, t, source, w.Outside(m.dir), works); err != nil {
+		err := m.take(ctx, t, source, w.Outside(m.dir), works)
+		if err == nil {
+			err = w.learn(w.Outside(m.dir), source)
+		}
+		if err != nil {
 			return "", fmt.Errorf("files of the machine: %w", err)
 		}
 	}
@@ -208,10 +214,15 @@ func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 }
 
 // realRoot is for a machine that is there: its files are at their own paths.
-func realRoot(r host.Root) (string, error) {
+func (w *World) realRoot(r host.Root, p plan.Plan) (string, error) {
 	d, ok := r.(interface{ Dir() string })
 	if !ok {
 		return "", fmt.Errorf("a host of type %T has no files that could be mounted: %w", r, target.ErrBroken)
+	}
+	for _, source := range sources(p) {
+		if err := w.learn(d.Dir(), source); err != nil {
+			return "", fmt.Errorf("files of the machine: %w", err)
+		}
 	}
 	if d.Dir() == "/" {
 		return "", nil

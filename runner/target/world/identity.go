@@ -1,0 +1,75 @@
+package world
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"gpurig/runner/observe"
+)
+
+// maxLearned bounds the files of one folder that a plan mounts.
+const maxLearned = 20_000
+
+// learn notes the identity of a source of the host, whose files are below dir, and of
+// what is in it, so that Identify knows them in a container.
+func (w *World) learn(dir, source string) error {
+	at := filepath.Join(dir, source)
+	st, err := os.Stat(at) // as mount(2) follows its source
+	if os.IsNotExist(err) {
+		return nil // who mounts it shall say so
+	}
+	if err != nil {
+		return err
+	}
+	if !st.IsDir() {
+		w.note(st, source)
+		return nil
+	}
+	files := 0
+	return filepath.WalkDir(at+"/.", func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		if files++; files > maxLearned {
+			return fmt.Errorf("%s: more than %d files", source, maxLearned)
+		}
+		st, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(at, p)
+		if err != nil {
+			return err
+		}
+		w.note(st, filepath.Join(source, rel))
+		return nil
+	})
+}
+
+// note takes the first path of a file: a host may have it at several.
+func (w *World) note(st os.FileInfo, p string) {
+	sys, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || !st.Mode().IsRegular() {
+		return
+	}
+	id := observe.FileID{Dev: uint64(sys.Dev), Ino: sys.Ino}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.files[id]; !known {
+		w.files[id] = p
+	}
+}
+
+// Identify says of the libraries that were seen in a container which are files of the
+// host: those that Host has handed out.
+func (w *World) Identify(o *observe.Observation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	observe.Identify(o, func(id observe.FileID) (string, bool) {
+		p, ok := w.files[id]
+		return p, ok
+	})
+}
