@@ -11,7 +11,7 @@ import (
 	"gpurig/runner/target/sim"
 )
 
-// TestALibraryIsJudgedByWhoseFileItIs: a file of the image that has the right name and
+// TestALibraryIsJudgedByWhoseFileItIs (A49): a file of the image that has the right name and
 // version is not the host's. An expectation that says so is the twin.
 func TestALibraryIsJudgedByWhoseFileItIs(t *testing.T) {
 	const image = `

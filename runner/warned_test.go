@@ -13,7 +13,7 @@ import (
 	"gpurig/runner/target"
 )
 
-// TestAWarningOfTheHookIsJudgedAndReported follows a warning from the container to
+// TestAWarningOfTheHookIsJudgedAndReported (A49) follows a warning from the container to
 // the verdict, the trace and the report.
 func TestAWarningOfTheHookIsJudgedAndReported(t *testing.T) {
 	const scenario = `

@@ -87,7 +87,7 @@ func answer(list string) string {
 	return "none"
 }
 
-// TestFindIsWhatTheRealLoaderDoes builds every root of the table, puts this machine's
+// A48: TestFindIsWhatTheRealLoaderDoes builds every root of the table, puts this machine's
 // loader into it, and holds its answer against ours.
 func TestFindIsWhatTheRealLoaderDoes(t *testing.T) {
 	needs, err := elfgen.Library(elfgen.Object{Arch: "x86_64", Name: "main.so", Needed: soname})

@@ -163,6 +163,7 @@ func (l lookup) root(loader string) (files, Loader) {
 	return out, which
 }
 
+// A48.
 func TestFind(t *testing.T) {
 	for _, tc := range lookups(t) {
 		t.Run(tc.name, func(t *testing.T) {
@@ -337,6 +338,7 @@ func TestResolverIsBounded(t *testing.T) {
 	}
 }
 
+// A48.
 func FuzzResolver(f *testing.F) {
 	x := lib(f, soname, "1")
 	f.Add([]byte("/p.so libt.so.1\n#x\n$LIB/${LIB}/$ORIGIN"), []byte(written(at("/o/libt.so.1"))), []byte("/lib:/m\n"), []byte(rtld))

@@ -261,6 +261,7 @@ func (k known) Identity(p string) (observe.FileID, error) {
 	return observe.FileID{Dev: 1, Ino: 2}, nil
 }
 
+// A49.
 func TestLookSaysWhoseFileALibraryIs(t *testing.T) {
 	v := newView(t)
 	v.file(t, "/lib64/ld-linux-x86-64.so.2", elf(x86, ""))
