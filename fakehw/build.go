@@ -44,6 +44,7 @@ type builder struct {
 	err       error
 	all       []*function // every PCI function, by address
 	functions map[string]*function
+	hwmon     int // of the next sensor chip
 }
 
 func (b *builder) do(err error) {

@@ -335,8 +335,11 @@ func (b *builder) iommu() {
 		return
 	}
 	unit := "dmar0"
-	if b.m.Arch == "aarch64" {
+	switch {
+	case b.m.Arch == "aarch64":
 		unit = "smmu3.0x0000000005000000"
+	case strings.Contains(b.m.Cmdline, "amd_iommu="):
+		unit = "ivhd0"
 	}
 	b.link("/sys/class/iommu/"+unit, "/sys/devices/virtual/iommu/"+unit)
 	b.dir("/sys/devices/virtual/iommu/" + unit + "/devices")
