@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"io/fs"
+	"math/big"
 	"slices"
 	"strings"
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
+	"gpurig/fakehw/catalog"
 )
 
 // A function is a PCI function with what the machine gave it.
@@ -201,8 +203,9 @@ func (b *builder) function(f *function) {
 	}
 	b.data(d+"/config", f.config(), 0o644)
 	b.file(d+"/numa_node", fmt.Sprintf("%d\n", f.NUMANode), 0o644)
-	node := max(f.NUMANode, 0)
-	b.attr(d+"/local_cpulist", fmt.Sprintf("%d-%d\n", node*32, node*32+31))
+	cpus := catalog.ProcessorsOf(b.m.GPUs)
+	b.attr(d+"/local_cpulist", cpus.List(max(f.NUMANode, 0))+"\n")
+	b.attr(d+"/local_cpus", cpuMask(cpus.Mask(max(f.NUMANode, 0)))+"\n")
 	b.attr(d+"/irq", fmt.Sprintf("%d\n", f.irq))
 	// vfio-pci enables a function when somebody opens it.
 	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != "" && !isVFIO(f.Driver)], 0o644)
@@ -210,8 +213,9 @@ func (b *builder) function(f *function) {
 	b.file(d+"/remove", "", 0o220) // the only one with the group, in pci-sysfs.c
 	b.write(d, "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")
-	b.attr(d+"/max_link_speed", "16.0 GT/s PCIe\n")
-	b.attr(d+"/current_link_speed", "16.0 GT/s PCIe\n")
+	now, most := linkSpeeds(f.ID)
+	b.attr(d+"/max_link_speed", most+"\n")
+	b.attr(d+"/current_link_speed", now+"\n")
 	b.attr(d+"/max_link_width", "16\n")
 	b.attr(d+"/current_link_width", "16\n")
 	if f.Class == pci.ClassVGA {
@@ -220,6 +224,35 @@ func (b *builder) function(f *function) {
 	if f.Driver != "" {
 		b.driver("pci", f.Driver, f.bdf, d)
 	}
+}
+
+// cpuMask prints a bitmap as the kernel does: words of 32 bits, the highest first.
+func cpuMask(mask *big.Int) string {
+	word := new(big.Int)
+	out := ""
+	for i := 0; i == 0 || mask.Sign() > 0; i++ {
+		word.And(mask, big.NewInt(0xffffffff))
+		mask.Rsh(mask, 32)
+		if out != "" {
+			out = "," + out
+		}
+		out = fmt.Sprintf("%08x", word) + out
+	}
+	return out
+}
+
+// linkSpeeds are those of a function's generation of PCIe: at rest, and the highest.
+func linkSpeeds(id pci.ID) (now, most string) {
+	speeds := []string{"", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"}
+	link, rest := 4, 4
+	if p, ok := catalog.ByID(id); ok {
+		if s, ok := p.Readings(); ok {
+			if link, rest = s.Link, s.Link; s.PState >= 8 {
+				rest = 1
+			}
+		}
+	}
+	return speeds[rest] + " GT/s PCIe", speeds[link] + " GT/s PCIe"
 }
 
 func (b *builder) firstVGA() *function {

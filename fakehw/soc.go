@@ -39,8 +39,27 @@ func (b *builder) tegra() {
 	for _, g := range b.m.GPUs {
 		if g.Platform != "" {
 			b.platformGPU(g.Platform, t.Chip)
+		} else if t.Chip == "tegra264" && driven(g) { // the clocks of its graphics and video parts
+			dir := b.functions[g.PCI.BDF.String()].dir
+			b.devfreq(dir, "gpu-gpc-0", 315000000, 1575000000)
+			b.devfreq(dir, "gpu-nvd-0", 315000000, 1692000000)
 		}
 	}
+}
+
+// devfreq makes a clock of the device in dir that follows its load, in Hz; the lowest and
+// the highest are unverified.
+func (b *builder) devfreq(dir, name string, lowest, highest int) {
+	at := dir + "/devfreq/" + name
+	for file, hz := range map[string]int{"cur_freq": lowest, "target_freq": lowest, "min_freq": lowest, "max_freq": highest} {
+		b.attr(at+"/"+file, fmt.Sprintf("%d\n", hz))
+	}
+	b.attr(at+"/available_frequencies", fmt.Sprintf("%d %d\n", lowest, highest))
+	b.attr(at+"/available_governors", "nvhost_podgov userspace performance simple_ondemand\n")
+	b.attr(at+"/name", name+"\n")
+	b.file(at+"/governor", "nvhost_podgov\n", 0o644)
+	b.link(at+"/device", dir)
+	b.link("/sys/class/devfreq/"+name, at)
 }
 
 func (b *builder) platformGPU(name, chip string) {
@@ -55,18 +74,17 @@ func (b *builder) platformGPU(name, chip string) {
 	b.attr(d+"/modalias", "of:NgpuT(null)Cnvidia,"+gpu+"\n")
 	node := "/sys/firmware/devicetree/base/bus@0/gpu@" + address
 	b.attr(node+"/compatible", "nvidia,"+gpu+"\x00")
+	b.attr(node+"/name", "gpu\x00")
+	b.attr(node+"/status", "okay\x00")
 	b.link(d+"/of_node", node)
+	uevent := "OF_NAME=gpu\nOF_FULLNAME=/bus@0/gpu@" + address + "\nOF_COMPATIBLE_0=nvidia," + gpu + "\nOF_COMPATIBLE_N=1\nMODALIAS=of:NgpuT(null)Cnvidia," + gpu + "\n"
 	if !hasModule(b.m, "nvgpu") {
-		b.file(d+"/uevent", "OF_NAME=gpu\nOF_COMPATIBLE_0=nvidia,"+gpu+"\nOF_COMPATIBLE_N=1\n", 0o644)
+		b.file(d+"/uevent", uevent, 0o644)
 		return
 	}
-	b.file(d+"/uevent", "DRIVER=gk20a\nOF_NAME=gpu\nOF_COMPATIBLE_0=nvidia,"+gpu+"\nOF_COMPATIBLE_N=1\n", 0o644)
+	b.file(d+"/uevent", "DRIVER=gk20a\n"+uevent, 0o644)
 	b.driver("platform", "gk20a", name, d)
 	b.file(d+"/load", "0\n", 0o444)
-	freq := d + "/devfreq/" + name
-	b.file(freq+"/cur_freq", "306000000\n", 0o444)
-	b.file(freq+"/governor", "nvhost_podgov\n", 0o644)
-	b.link(freq+"/device", d)
-	b.link("/sys/class/devfreq/"+name, freq)
+	b.devfreq(d, name, 306000000, 1300500000)
 	b.link("/sys/devices/gpu.0", d)
 }

@@ -94,7 +94,7 @@ var pciAttributes = []string{
 	"driver", "driver_override", "enable", "irq", "iommu", "iommu_group", "local_cpulist", "local_cpus", "modalias", "numa_node",
 	"current_link_speed", "current_link_width", "max_link_speed", "max_link_width", "power_state", "reset_method", "boot_vga",
 	"subsystem", "uevent", "remove", "rescan", "reset", "physfn", "virtfn[0-9]*", "sriov_*",
-	"product_name", "mem_info_vram_total", "mem_info_vis_vram_total", "vbios_version",
+	"product_name", "mem_info_*", "vbios_version", "gpu_busy_percent", "mem_busy_percent",
 	"current_compute_partition", "available_compute_partition", "current_memory_partition", "available_memory_partition",
 	"modalias", "load", "vfio-dev", "vfio-dev/*", "vfio-dev/*/*", "nvidia/*", "mdev_supported_types", "mdev_supported_types/*", "mdev_supported_types/*/*",
 	"mdev_supported_types/*/devices/*",
@@ -108,6 +108,12 @@ var drmAttributes = []string{
 	"drm/*/card*-*/status", "drm/*/card*-*/subsystem",
 }
 
+// sensorAttributes are what is kept of a device's sensors and clocks.
+var sensorAttributes = []string{
+	"hwmon/*/device", "hwmon/*/subsystem", "hwmon/*/name", "hwmon/*/temp*", "hwmon/*/power1_*", "hwmon/*/freq*",
+	"devfreq/*", "devfreq/*/*_freq", "devfreq/*/available_*", "devfreq/*/governor", "devfreq/*/name", "devfreq/*/device",
+}
+
 // driverAttributes are what is kept of a driver, besides the devices it holds.
 var driverAttributes = []string{"bind", "unbind", "new_id", "remove_id", "uevent", "module"}
 
@@ -117,8 +123,14 @@ func (c *collector) device(p string, attributes []string) {
 	if !ok || !info.Mode.IsDir() {
 		return
 	}
-	for _, a := range append(slices.Clone(attributes), drmAttributes...) {
+	for _, a := range slices.Concat(attributes, drmAttributes, sensorAttributes) {
 		c.glob(escape(real) + "/" + a)
+	}
+	for _, class := range []string{"hwmon", "devfreq"} {
+		for _, name := range c.list(real + "/" + class) {
+			c.take("/sys/class/" + class)
+			c.look("/sys/class/" + class + "/" + name)
+		}
 	}
 	if driver, _, ok := c.take(real + "/driver"); ok {
 		for _, a := range append(slices.Clone(driverAttributes), path.Base(p)) {
@@ -177,6 +189,9 @@ func (c *collector) display() {
 	topology := "/sys/class/kfd/kfd/topology"
 	c.glob(topology+"/system_properties", topology+"/generation_id", topology+"/nodes/*",
 		topology+"/nodes/*/name", topology+"/nodes/*/properties", topology+"/nodes/*/gpu_id")
+	for _, part := range []string{"mem_banks", "caches", "io_links", "p2p_links", "perf"} {
+		c.glob(topology+"/nodes/*/"+part, topology+"/nodes/*/"+part+"/*/properties")
+	}
 }
 
 // mediated records mediated devices and the drivers of their bus.
@@ -204,11 +219,9 @@ func (c *collector) soc() {
 	// /sys/bus/platform has hundreds of entries on any machine.
 	for _, name := range []string{"*.gpu", "*.ga10b", "*.gv11b", "*.gp10b", "*.display", "*.host1x"} {
 		c.each("/sys/bus/platform/devices/"+name, func(p string) {
-			c.device(p, []string{"driver", "subsystem", "uevent", "modalias", "load", "of_node", "of_node/compatible",
-				"devfreq/*", "devfreq/*/cur_freq", "devfreq/*/governor", "devfreq/*/device"})
+			c.device(p, []string{"driver", "subsystem", "uevent", "modalias", "load", "of_node", "of_node/compatible", "of_node/name", "of_node/status"})
 		})
 	}
-	c.glob("/sys/class/devfreq/*.gpu")
 }
 
 // snapshot returns the entries below a path, by path: recording goes on while

@@ -167,6 +167,9 @@ func (in *installer) daemons() {
 	if in.u.Fabric {
 		in.dir("/run/nvidia-fabricmanager")
 		in.do(in.t.Socket(in.root+"/run/nvidia-fabricmanager/socket", 0o700))
+		if len(in.m.NVSwitches) == 0 { // switches that are no PCI functions have a subnet manager beside it
+			in.do(in.t.Socket(in.root+"/run/nvidia-fabricmanager/fm_sm_ipc.socket", 0o700))
+		}
 	}
 	if in.u.MPS {
 		const pipes = "/tmp/nvidia-mps"

@@ -202,9 +202,10 @@ func (g *gpu) IsMigDeviceHandle() (bool, nvml.Return) {
 }
 
 // GetMigMode returns the current and the pending mode. GPUs that know no MIG do
-// not support the question.
+// not support the question, but for Thor's.
 func (g *gpu) GetMigMode() (int, int, nvml.Return) {
-	mode, r := answer(g.check("DeviceGetMigMode"), maxMIGDevices(g.GPU) > 0, nvml.DEVICE_MIG_DISABLE)
+	p, _ := productOf(g.GPU)
+	mode, r := answer(g.check("DeviceGetMigMode"), maxMIGDevices(g.GPU) > 0 || p.Key == thor, nvml.DEVICE_MIG_DISABLE)
 	if r != nvml.SUCCESS {
 		return 0, 0, r
 	}

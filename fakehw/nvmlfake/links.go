@@ -15,6 +15,31 @@ func linked(m host.Model, p catalog.Product) bool {
 	return p.Card().Links > 0 && (len(m.NVSwitches) > 0 || m.Userspace != nil && m.Userspace.Fabric || p.Coherent())
 }
 
+// affinity are the words of the mask of CPUs that are near the GPU.
+func (l *list) affinity(m host.Model, g host.GPU) {
+	if g.PCI.NUMANode < 0 {
+		return
+	}
+	mask := catalog.ProcessorsOf(m.GPUs).Mask(g.PCI.NUMANode)
+	for i, word := range mask.Bits() {
+		l.at("DeviceGetCpuAffinity", i, int(word))
+	}
+}
+
+// GetCpuAffinity returns the first words of the mask; those that it does not have are 0.
+func (g *gpu) GetCpuAffinity(cpus int) ([]uint, nvml.Return) {
+	const call = "DeviceGetCpuAffinity"
+	out := make([]uint, (cpus-1)/8+1) // as go-nvml sizes it
+	if _, r := g.reading(call, 0); r != nvml.SUCCESS {
+		return out, r
+	}
+	for i := range out {
+		v, _ := g.read(call, i)
+		out[i] = uint(v)
+	}
+	return out, nvml.SUCCESS
+}
+
 // links are a GPU's NVLinks, its place in the fabric, and the way to the others.
 func (l *list) links(m host.Model, g host.GPU, p catalog.Product) {
 	b, up := p.Card(), linked(m, p)

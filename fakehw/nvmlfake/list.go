@@ -59,19 +59,27 @@ func Readings(m host.Model, g host.GPU) []Reading {
 	if !ok {
 		return nil
 	}
+	l := list{branch: catalog.BranchNumber(m.Driver.Version), out: make([]Reading, 0, 256)}
 	s, ok := p.Readings()
 	if !ok {
-		return nil
+		if p.Key == thor {
+			l.add("DeviceGetComputeMode", 0)
+		}
+		return l.out
 	}
-	l := list{branch: catalog.BranchNumber(m.Driver.Version), out: make([]Reading, 0, 256)}
 	l.sensors(g, p, s)
 	l.settings(m, g, p, s)
 	l.memory(p, s)
 	l.board(m, g, p)
 	l.fields(g, p, s)
+	l.affinity(m, g)
 	l.links(m, g, p)
 	return l.out
 }
+
+// thor is the product of a GPU of the SoC that is a PCI function: it tells a compute
+// mode and a MIG mode, which is off.
+const thor = "thor-gpu"
 
 // A list grows by the answers of one call after the other.
 type list struct {

@@ -32,7 +32,7 @@ API unsigned nvmlDeviceSetMigMode(void *d, unsigned mode, unsigned *status)
 {
 	struct part at;
 	unsigned values[3], r = begin_at("DeviceSetMigMode", d, 0, &at);
-	if (!r && (at.ci || !at.gpu->has_mig_mode))
+	if (!r && (at.ci || !at.gpu->max_mig))
 		r = NOT_SUPPORTED;
 	if (!r && (!status || mode > 1))
 		r = INVALID_ARGUMENT;

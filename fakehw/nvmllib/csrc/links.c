@@ -29,6 +29,24 @@ API unsigned nvmlDeviceGetP2PStatus(void *d1, void *d2, unsigned kind, unsigned 
 	return to_other("DeviceGetP2PStatus", d1, d2, kind, 5, 6, out);
 }
 
+API unsigned nvmlDeviceGetCpuAffinity(void *d, unsigned n, unsigned long *out)
+{
+	static const char call[] = "DeviceGetCpuAffinity";
+	struct part at;
+	unsigned r = begin_at(call, d, 0, &at);
+	if (!r && at.ci)
+		r = NOT_SUPPORTED;
+	if (!r && (!out || !n))
+		r = INVALID_ARGUMENT;
+	if (!r && !reading(at.gpu, call, 0))
+		r = NOT_SUPPORTED;
+	for (unsigned i = 0; !r && i < n; i++) {
+		const struct reading *x = reading(at.gpu, call, i);
+		out[i] = x ? x->value : 0;
+	}
+	return leave(r);
+}
+
 struct pci_info {
 	char bus_id_legacy[16];
 	unsigned domain, bus, device, pci_id, subsystem_id;

@@ -61,7 +61,7 @@ static void make_missing(const char *root, const struct host *h)
 		char path[32];
 		snprintf(path, sizeof path, "/dev/nvidia%u", h->gpus[i].minor);
 		gpus = gpus || (h->gpus[i].has_pci && h->gpus[i].has_minor && missing(root, path));
-		caps = caps || h->gpus[i].has_mig_mode;
+		caps = caps || h->gpus[i].max_mig;
 	}
 	if (gpus)
 		control_ask("make-nodes gpus", 0, 0);
