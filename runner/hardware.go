@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"gpurig/core/passthrough"
@@ -116,18 +115,18 @@ func (h *Hardware) again() (*hostState, error) {
 	return m, nil
 }
 
-// change changes the machine at hand, to be put back when the session ends.
-func (s *session) change(c scenarios.Change) error {
-	m, undo, err := s.state.real.change(c)
+// changeMachine changes the machine at hand, to be put back when the session ends.
+func (s *session) changeMachine(c scenarios.Change) error {
+	m, undo, err := s.host.state.real.change(c)
 	if undo != nil {
 		s.undo = append(s.undo, undo)
 	}
-	return s.become(m, err)
+	return s.setHost(m, err)
 }
 
-// putBack undoes the changes to the machine, the last first. Who comes next finds a
+// restoreMachine undoes the changes to the machine, the last first. Who comes next finds a
 // machine whose MIG devices have other UUIDs than before.
-func (s *session) putBack() error {
+func (s *session) restoreMachine() error {
 	var errs []error
 	for _, undo := range slices.Backward(s.undo) {
 		if err := undo(); err != nil {
@@ -184,7 +183,7 @@ func (h *Hardware) stillWorks(ctx context.Context) error {
 // state is what the libraries of the host read, for a target. Who foretells what the
 // workload says does so from a state made of the model.
 func (h *Hardware) state(t target.Target, ofModel string) (string, error) {
-	if strings.HasPrefix(t.Name(), "sim") {
+	if t.Capabilities().Simulated {
 		return ofModel, nil
 	}
 	if h.State == nil {

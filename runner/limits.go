@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -38,6 +39,27 @@ func beyondManager(can target.Capabilities, e scenarios.Expect, tmpfs []string) 
 	for _, at := range slices.Sorted(maps.Keys(e.Nodes)) {
 		if can.RootOpensNodes && e.Nodes[at].Open == "no-mode" {
 			return fmt.Sprintf(" gives a container's root every node, and %s is expected not to open for it", at)
+		}
+	}
+	return ""
+}
+
+// beyondNative says what of a scenario the manager's own GPU device has no word for;
+// empty: nothing.
+func beyondNative(can target.Capabilities, v *scenarios.Variant) string {
+	if can.PlanTarget == "" {
+		return ""
+	}
+	own := can.Manager + "'s own GPU device"
+	if !reflect.ValueOf(v.Policy).IsZero() {
+		return "the scenario is about a policy, which " + own + " does not have"
+	}
+	for _, c := range v.Containers {
+		switch {
+		case c.VM:
+			return "the scenario is about a virtual machine: none is started here"
+		case c.Strict:
+			return "the scenario is about strict, which " + own + " does not have"
 		}
 	}
 	return ""

@@ -41,7 +41,7 @@ func (r planRequest) key() string {
 
 // plan has the product plan, once for each machine and request. The error is no
 // refusal: the harness or the machine failed.
-func (e *engine) plan(ctx context.Context, m *hostState, r planRequest) (product, error) {
+func (s *session) plan(ctx context.Context, m *hostState, r planRequest) (product, error) {
 	return m.plans.Get(ctx, r.key(), func() (product, error) {
 		h, err := m.opened()
 		if err != nil {

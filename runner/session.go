@@ -21,17 +21,20 @@ import (
 
 // A session is one variant on one target.
 type session struct {
-	*engine
-	standing
+	opts  Options
+	hosts *hostCache
+
 	v        *scenarios.Variant
+	asks     observe.Request // all that the variant's expectations look at
 	target   target.Target
+	host     sessionHost
 	ctrs     map[string]*container
-	step     string
+	step     string // the one at hand: "2: stop c1"
 	found    []reports.Finding
 	notes    []string // steps that did not apply
 	warnings []reports.Warning
 	looks    []look // every observation, in order, to compare targets by
-	marks    marks
+	digests  digests
 	undo     []func() error // changes to the machine at hand
 	trace    *Trace         // nil: not kept
 }
@@ -67,14 +70,14 @@ func (s *session) run(ctx context.Context) (err error) {
 		if p := recover(); p != nil {
 			err = panicked(p)
 		}
-		err = errors.Join(err, s.remove(ctx), s.putBack())
+		err = errors.Join(err, s.remove(ctx), s.restoreMachine())
 	}()
-	if err = s.stand(ctx); err != nil {
+	if err = s.loadHost(ctx); err != nil {
 		return err
 	}
-	if s.state.real != nil {
+	if s.host.state.real != nil {
 		for _, c := range s.v.Changes {
-			if err := s.change(c); err != nil {
+			if err := s.changeMachine(c); err != nil {
 				return err
 			}
 		}
@@ -84,7 +87,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	}
 	for _, f := range s.opts.Faults {
 		broken := func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, f.String(), false) }
-		if err = s.alter(broken); err != nil {
+		if err = s.changeHost(broken); err != nil {
 			if cannot, ok := errors.AsType[*fault.Error](err); ok {
 				return &skipError{"its host cannot have the fault: " + cannot.Error()}
 			}
@@ -95,7 +98,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if err := s.create(ctx); err != nil {
 		return err
 	}
-	if s.before, err = s.lookAtHost(ctx); err != nil {
+	if s.host.before, err = s.lookAtHost(ctx); err != nil {
 		return err
 	}
 	for i, st := range s.steps() {
@@ -103,7 +106,7 @@ func (s *session) run(ctx context.Context) (err error) {
 			return context.Cause(ctx)
 		}
 		s.step = fmt.Sprintf("%d: %s", i+1, stepName(&st))
-		if err := s.do(ctx, &st); errors.Is(err, errRefused) || errors.Is(err, errCarriedOut) {
+		if err := s.do(ctx, &st); errors.Is(err, errRefused) || errors.Is(err, errRunsAlready) {
 			s.notes = append(s.notes, fmt.Sprintf("the scenario ended at step %s: %v", s.step, err))
 			return nil
 		} else if err != nil {
@@ -126,7 +129,7 @@ func (s *session) run(ctx context.Context) (err error) {
 // bind fills in the scenario's placeholders by what its host has, and skips what
 // needs more than that.
 func (s *session) bind() error {
-	bound, why := scenarios.Bind(s.v.Scenario, s.state.model)
+	bound, why := scenarios.Bind(s.v.Scenario, s.host.state.model)
 	if why != "" {
 		return &skipError{why}
 	}

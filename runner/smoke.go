@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"gpurig/fakehw/clib"
 	"gpurig/fakehw/cudalib"
@@ -21,7 +20,7 @@ func (s *session) canWork(ctx context.Context) error {
 	if s.asks.Smoke != nil && s.opts.Hardware != nil {
 		return s.opts.Hardware.canWork(ctx)
 	}
-	if s.asks.Smoke == nil || strings.HasPrefix(s.target.Name(), "sim") {
+	if s.asks.Smoke == nil || s.target.Capabilities().Simulated {
 		return nil
 	}
 	_, err := cudalib.Build(ctx, "")
@@ -31,12 +30,12 @@ func (s *session) canWork(ctx context.Context) error {
 	return err
 }
 
-// host is the machine as the target gets it. Its libraries work where the smoke
+// targetHost is the machine as the target gets it. Its libraries work where the smoke
 // workload is asked for, and are what they weigh, no more, everywhere else.
-func (s *session) host() (target.Host, error) {
-	h, err := s.state.host()
-	if err == nil && s.target.Capabilities().PlanTarget != "" && s.state.real == nil {
-		h.Enter = s.state.enter
+func (s *session) targetHost() (target.Host, error) {
+	h, err := s.host.state.host()
+	if err == nil && s.target.Capabilities().PlanTarget != "" && s.host.state.real == nil {
+		h.Enter = s.host.state.enter
 	}
 	if err == nil {
 		err = s.forMachines(&h)
@@ -44,7 +43,7 @@ func (s *session) host() (target.Host, error) {
 	if err != nil || s.asks.Smoke == nil || s.opts.Hardware != nil {
 		return h, err
 	}
-	b, err := s.state.tree()
+	b, err := s.host.state.tree()
 	if err != nil {
 		return h, err
 	}
@@ -57,7 +56,7 @@ func (s *session) work() (*observe.Work, error) {
 	if s.asks.Smoke == nil {
 		return nil, nil
 	}
-	broken, err := fault.Break(s.state.sound, s.state.faults)
+	broken, err := fault.Break(s.host.state.sound, s.host.state.faults)
 	if err != nil {
 		return nil, err
 	}
@@ -67,5 +66,5 @@ func (s *session) work() (*observe.Work, error) {
 			return nil, err
 		}
 	}
-	return &observe.Work{State: state, Model: &s.state.model}, nil
+	return &observe.Work{State: state, Model: &s.host.state.model}, nil
 }

@@ -41,16 +41,16 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.restartDaemon(ctx)
 	case st.Ldconfig != "":
 		return s.ldconfig(ctx, s.ctrs[st.Ldconfig])
-	case st.Change != nil && s.state.real != nil:
-		return s.change(*st.Change)
+	case st.Change != nil && s.host.state.real != nil:
+		return s.changeMachine(*st.Change)
 	case st.Change != nil && st.Change.Write != nil:
-		return s.write(ctx, st.Change.Write)
+		return s.writeSysfs(ctx, st.Change.Write)
 	case st.Change != nil:
-		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.change(ctx, m, *st.Change) })
+		return s.changeHost(func(m *hostState) (*hostState, error) { return s.hosts.change(ctx, m, *st.Change) })
 	case st.Fault != "":
-		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, st.Fault, false) })
+		return s.changeHost(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, st.Fault, false) })
 	case st.Heal != "":
-		return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, s.faultOf(m, st.Heal), true) })
+		return s.changeHost(func(m *hostState) (*hostState, error) { return s.hosts.fault(ctx, m, s.faultOf(m, st.Heal), true) })
 	}
 	return errors.New("nothing to do") // the loader lets no such step through
 }
@@ -60,20 +60,20 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 func (s *session) start(ctx context.Context, c *container) error {
 	if c.running() {
 		if slices.ContainsFunc(s.found, func(f reports.Finding) bool { return f.Container == c.name }) {
-			return fmt.Errorf("%s %w", c.name, errCarriedOut)
+			return fmt.Errorf("%s %w", c.name, errRunsAlready)
 		}
 		return fmt.Errorf("%s runs already", c.name)
 	}
-	return s.carryOut(ctx, c, c.devices, c.started)
+	return s.planAndApply(ctx, c, c.devices, c.started)
 }
 
 // errRefused says that a step has no container to be done on, and that the product's
 // refusal of it was found fault with already: that is the verdict.
 var errRefused = errors.New("was refused before")
 
-// errCarriedOut says the opposite: a start that was to be refused was not, which was
+// errRunsAlready says the opposite: a start that was to be refused was not, which was
 // found fault with.
-var errCarriedOut = errors.New("runs already")
+var errRunsAlready = errors.New("runs already")
 
 func (s *session) notRunning(c *container) error {
 	s.unjudged(c)
@@ -95,7 +95,7 @@ func (s *session) plug(ctx context.Context, c *container, p *scenarios.Plug) err
 		devices = map[string]scenarios.Device{}
 	}
 	devices[p.Name] = p.Device
-	if err := s.carryOut(ctx, c, devices, target.Container.Plug); err != nil {
+	if err := s.planAndApply(ctx, c, devices, target.Container.Plug); err != nil {
 		return err
 	}
 	if c.err == nil {
@@ -114,7 +114,7 @@ func (s *session) unplug(ctx context.Context, c *container, name string) error {
 	s.unjudged(c)
 	devices := maps.Clone(c.devices)
 	delete(devices, name)
-	if err := s.hand(ctx, c, c.got.without(name), devices, target.Container.Unplug); err != nil {
+	if err := s.apply(ctx, c, c.got.without(name), devices, target.Container.Unplug); err != nil {
 		return err
 	}
 	if c.err == nil {
@@ -123,11 +123,11 @@ func (s *session) unplug(ctx context.Context, c *container, name string) error {
 	return nil
 }
 
-type carry func(c target.Container, ctx context.Context, h target.Host, p plan.Plan) error
+type applyFunc func(c target.Container, ctx context.Context, h target.Host, p plan.Plan) error
 
-// carryOut walks from the host to the plan and hands it to the target. A
+// planAndApply walks from the host to the plan and hands it to the target. A
 // refusal on the way is kept in the container.
-func (s *session) carryOut(ctx context.Context, c *container, devices map[string]scenarios.Device, how carry) error {
+func (s *session) planAndApply(ctx context.Context, c *container, devices map[string]scenarios.Device, how applyFunc) error {
 	s.unjudged(c)
 	r := planRequest{devices: optionsOf(devices), options: passthrough.Options{Strict: c.spec.Strict, IDMap: idmap(c.spec.IDMap), Policy: s.v.Policy}}
 	if c.spec.VM {
@@ -137,16 +137,16 @@ func (s *session) carryOut(ctx context.Context, c *container, devices map[string
 		}
 		r.options.VM, r.busy = c.name, busy
 	}
-	got, err := s.plan(ctx, s.state, r)
+	got, err := s.plan(ctx, s.host.state, r)
 	if err != nil {
 		return err
 	}
-	return s.hand(ctx, c, got, devices, how)
+	return s.apply(ctx, c, got, devices, how)
 }
 
-// hand gives the target what the product made, or keeps its refusal. A manager that
+// apply gives the target what the product made, or keeps its refusal. A manager that
 // passes GPUs itself is given the devices, whatever the product makes of them.
-func (s *session) hand(ctx context.Context, c *container, got product, devices map[string]scenarios.Device, how carry) error {
+func (s *session) apply(ctx context.Context, c *container, got product, devices map[string]scenarios.Device, how applyFunc) error {
 	refused, at := got.refused()
 	if refused == nil && c.real == nil {
 		return &skipError{fmt.Sprintf("%s is a virtual machine, and target %s makes none", c.name, s.target.Name())}
@@ -168,7 +168,7 @@ func (s *session) hand(ctx context.Context, c *container, got product, devices m
 	}
 	c.got, c.err, c.at = got, refused, at
 	if refused == nil {
-		h, err := s.host()
+		h, err := s.targetHost()
 		if err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (s *session) hand(ctx context.Context, c *container, got product, devices m
 		} else if err := s.warned(c); err != nil {
 			return err
 		}
-		if err := s.follow(ctx); err != nil {
+		if err := s.refreshHost(ctx); err != nil {
 			return err
 		}
 	}
@@ -191,10 +191,19 @@ func (s *session) hand(ctx context.Context, c *container, got product, devices m
 		c.got = before
 		c.got.Warnings = got.Warnings
 	}
-	s.marks.planned(c.name, &c.got)
+	s.digests.planned(c.name, &c.got)
 	c.pending = c.err != nil
 	s.traceContainer(c, nil)
 	return nil
+}
+
+// ask tells a manager that passes GPUs itself which ones are meant.
+func ask(c target.Native, devices map[string]scenarios.Device) {
+	all := map[string]map[string]string{}
+	for name, o := range optionsOf(devices) {
+		all[name] = o.Map()
+	}
+	c.Ask(all)
 }
 
 // startFailed is what a target's error is for the product: a refusal of it, or of
@@ -255,7 +264,7 @@ func (s *session) stop(ctx context.Context, c *container) error {
 	if err := c.real.Stop(ctx); err != nil {
 		return err
 	}
-	return s.follow(ctx)
+	return s.refreshHost(ctx)
 }
 
 // restart starts a container anew, also one whose last start was refused.
@@ -282,8 +291,8 @@ func (s *session) reboot(ctx context.Context, down func(target.Container, contex
 			return err
 		}
 	}
-	s.state, s.live = s.boots, nil
-	return s.alter(func(m *hostState) (*hostState, error) { return s.hosts.reboot(ctx, m) })
+	s.host.state, s.host.live = s.host.boots, nil
+	return s.changeHost(func(m *hostState) (*hostState, error) { return s.hosts.reboot(ctx, m) })
 }
 
 // restartDaemon restarts what serves the containers while they run.

@@ -84,7 +84,7 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 
 // onHardware reports whether GPUs of the machine at hand go to virtual machines.
 func (s *session) onHardware() bool {
-	return s.state.real != nil && s.target.Capabilities().OnlyVMs && hasMachine(s.v)
+	return s.host.state.real != nil && s.target.Capabilities().OnlyVMs && hasMachine(s.v)
 }
 
 // forMachines adds what virtual machines need of the host.
@@ -93,10 +93,10 @@ func (s *session) forMachines(h *target.Host) error {
 		return nil
 	}
 	if s.onHardware() {
-		h.Sys = s.state.real.Sys
+		h.Sys = s.host.state.real.Sys
 		return nil
 	}
-	l, err := s.alive()
+	l, err := s.liveHost()
 	if err != nil {
 		return err
 	}

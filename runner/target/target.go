@@ -49,6 +49,8 @@ type Capabilities struct {
 	// containers of this one are given the devices themselves, as a Native is. Empty:
 	// this one carries out the plan.
 	PlanTarget string
+	// Simulated says that containers are values in memory.
+	Simulated bool
 	// LXCLines says that containers are configured by liblxc's lines.
 	LXCLines bool
 	// Nesting says that there is a word for containers that have containers of their own.

@@ -105,13 +105,13 @@ func (s *Sim) Name() string {
 func (s *Sim) Capabilities() target.Capabilities {
 	switch {
 	case s.docker:
-		return target.Capabilities{Family: "docker"}
+		return target.Capabilities{Simulated: true, Family: "docker"}
 	case s.oci != "":
-		return target.Capabilities{Family: "oci-" + s.oci}
+		return target.Capabilities{Simulated: true, Family: "oci-" + s.oci}
 	case s.lxd:
-		return target.Capabilities{Family: "lxd", Manager: "LXD", Nesting: true, PlainDisks: true, RootOpensNodes: true}
+		return target.Capabilities{Simulated: true, Family: "lxd", Manager: "LXD", Nesting: true, PlainDisks: true, RootOpensNodes: true}
 	}
-	return target.Capabilities{Family: "lxc", LXCLines: true}
+	return target.Capabilities{Simulated: true, Family: "lxc", LXCLines: true}
 }
 
 // Can is part of target.Target. Everything can be simulated that what is simulated

@@ -52,7 +52,7 @@ func (t *Target) Name() string { return Name }
 // Capabilities is part of target.Target: those of the simulation, which is compared with.
 func (t *Target) Capabilities() target.Capabilities {
 	c := t.Sim.Capabilities()
-	c.OnlyVMs = true
+	c.Simulated, c.OnlyVMs = false, true
 	return c
 }
 

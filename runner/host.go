@@ -17,8 +17,8 @@ import (
 	"gpurig/scenarios"
 )
 
-// A standing is the host of one session, from change to change.
-type standing struct {
+// A sessionHost is the host of one session, from change to change.
+type sessionHost struct {
 	state *hostState // as it is now
 	boots *hostState // as it will be after a boot: without what was written to its sysfs
 	// live takes what is written; nil: nobody has written since the machine was made.
@@ -26,59 +26,59 @@ type standing struct {
 	before *observe.Host // the host before the first step; nil: nobody asks
 }
 
-// stand makes the host of the scenario that of the session.
-func (s *session) stand(ctx context.Context) (err error) {
-	if s.state, err = s.hosts.first(ctx, &s.v.Scenario); err != nil {
+// loadHost makes the host of the scenario that of the session.
+func (s *session) loadHost(ctx context.Context) (err error) {
+	if s.host.state, err = s.hosts.first(ctx, &s.v.Scenario); err != nil {
 		return err
 	}
-	s.boots = s.state
+	s.host.boots = s.host.state
 	isWrite := func(c scenarios.Change) bool { return c.Write != nil }
-	if slices.ContainsFunc(s.v.Changes, isWrite) && s.state.real == nil {
+	if slices.ContainsFunc(s.v.Changes, isWrite) && s.host.state.real == nil {
 		lasting := s.v.Scenario
 		lasting.Changes = slices.DeleteFunc(slices.Clone(lasting.Changes), isWrite)
-		s.boots, err = s.hosts.first(ctx, &lasting)
+		s.host.boots, err = s.hosts.first(ctx, &lasting)
 	}
 	return err
 }
 
-// alter has a change made to the host, which lasts.
-func (s *session) alter(how func(*hostState) (*hostState, error)) error {
-	next, err := how(s.state)
+// changeHost has a change made to the host, which lasts.
+func (s *session) changeHost(how func(*hostState) (*hostState, error)) error {
+	next, err := how(s.host.state)
 	if err != nil {
 		return err
 	}
-	if s.boots != s.state {
-		s.boots, err = how(s.boots)
+	if s.host.boots != s.host.state {
+		s.host.boots, err = how(s.host.boots)
 	} else {
-		s.boots = next
+		s.host.boots = next
 	}
-	return s.become(next, err)
+	return s.setHost(next, err)
 }
 
-// become makes m the host, and has what is live follow.
-func (s *session) become(m *hostState, err error) error {
-	if err == nil && s.live != nil {
-		err = s.move(m)
+// setHost makes m the host, and has what is live follow.
+func (s *session) setHost(m *hostState, err error) error {
+	if err == nil && s.host.live != nil {
+		err = s.updateLive(m)
 	}
 	if err != nil {
 		return err
 	}
-	s.state = m
+	s.host.state = m
 	if s.step != "" { // else it is traced as what there was at first
 		s.traceHost(s.step)
 	}
 	return nil
 }
 
-func (s *session) move(m *hostState) error {
-	if !reflect.DeepEqual(m.files, s.state.files) { // its tree is made of them
-		s.live = nil
+func (s *session) updateLive(m *hostState) error {
+	if !reflect.DeepEqual(m.files, s.host.state.files) { // its tree is made of them
+		s.host.live = nil
 		return nil
 	}
-	if err := s.live.Change(func(host.Model) (host.Model, error) { return m.sound, nil }); err != nil {
+	if err := s.host.live.Change(func(host.Model) (host.Model, error) { return m.sound, nil }); err != nil {
 		return err
 	}
-	return s.live.SetFaults(m.faults)
+	return s.host.live.SetFaults(m.faults)
 }
 
 // faultOf is what m calls a fault that was set when its GPU had the number in text.
@@ -87,28 +87,28 @@ func (s *session) faultOf(m *hostState, text string) string {
 	if err != nil || slices.Contains(m.faults, f) {
 		return text
 	}
-	return f.Pinned(s.boots.sound).String()
+	return f.Pinned(s.host.boots.sound).String()
 }
 
-// alive returns the host as one that can be written to.
-func (s *session) alive() (*live.Host, error) {
+// liveHost returns the host as one that can be written to.
+func (s *session) liveHost() (*live.Host, error) {
 	var err error
-	if s.live == nil {
-		s.live, err = s.state.request().Live()
+	if s.host.live == nil {
+		s.host.live, err = s.host.state.request().Live()
 	}
-	return s.live, err
+	return s.host.live, err
 }
 
-// write has a program of the host write to its sysfs.
-func (s *session) write(ctx context.Context, what map[string]string) error {
-	l, err := s.alive()
+// writeSysfs has a program of the host write to its sysfs.
+func (s *session) writeSysfs(ctx context.Context, what map[string]string) error {
+	l, err := s.liveHost()
 	if err != nil {
 		return err
 	}
 	if err := writeTo(l, what); err != nil {
 		return err
 	}
-	return s.follow(ctx)
+	return s.refreshHost(ctx)
 }
 
 // writeTo writes as the shell's echo does. What would wait does so for good: nobody
@@ -122,22 +122,22 @@ func writeTo(l *live.Host, what map[string]string) error {
 	return nil
 }
 
-// follow makes the host what it became by what was written to it.
-func (s *session) follow(ctx context.Context) error {
+// refreshHost makes the host what it became by what was written to it.
+func (s *session) refreshHost(ctx context.Context) error {
 	if s.onHardware() {
 		if len(s.undo) == 0 { // the machines return what they have; who comes next looks anew
 			s.undo = append(s.undo, func() error { return nil })
 		}
-		return s.become(s.state.real.again())
+		return s.setHost(s.host.state.real.again())
 	}
-	if s.live == nil {
+	if s.host.live == nil {
 		return nil
 	}
-	m, err := s.hosts.became(ctx, s.state, s.live)
-	if err != nil || m == s.state {
+	m, err := s.hosts.became(ctx, s.host.state, s.host.live)
+	if err != nil || m == s.host.state {
 		return err
 	}
-	s.state = m
+	s.host.state = m
 	s.traceHost(s.step)
 	return nil
 }
@@ -147,7 +147,7 @@ func (s *session) lookAtHost(ctx context.Context) (*observe.Host, error) {
 	if !s.aboutHost() {
 		return nil, nil
 	}
-	h, err := s.host()
+	h, err := s.targetHost()
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 // compare compares what was seen of one variant on two targets, moment by
 // moment. Each difference is a finding on b, whose verdict follows. What did
 // not run to its end is not compared.
-func compare(a, b *played) {
+func compare(a, b *outcome) {
 	for _, r := range []*reports.Result{&a.result, &b.result} {
 		if r.Verdict == reports.Skip || r.Verdict == reports.Broken {
 			return
@@ -70,4 +70,34 @@ func running(o *observe.Observation) string {
 		return "not running"
 	}
 	return "running"
+}
+
+// differing is the verdict on a result with findings: a manager that does it its own
+// way is not wrong for that, unless the scenario says so.
+func (p *outcome) differing() reports.Verdict {
+	if p.can.PlanTarget != "" && !p.agrees {
+		return reports.Differ
+	}
+	return reports.Fail
+}
+
+// partner returns what a result is compared with: every earlier one of its family;
+// what a manager did itself, with the plan as the same manager carried it out, else
+// with the last that did.
+func partners(ran []outcome, p *outcome) []*outcome {
+	var out []*outcome
+	for i := range ran {
+		if ran[i].can.Family == p.can.Family && ran[i].can.PlanTarget == "" {
+			out = append(out, &ran[i])
+		}
+	}
+	if p.can.PlanTarget == "" || len(out) == 0 {
+		return out
+	}
+	for _, x := range out {
+		if x.result.Target == p.can.PlanTarget {
+			return []*outcome{x}
+		}
+	}
+	return out[len(out)-1:]
 }

@@ -8,47 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/userspace"
-	"gpurig/reports"
-	"gpurig/runner/target"
 	"gpurig/runner/target/world"
-	"gpurig/scenarios"
 )
-
-// beyondNative says what of a scenario the manager's own GPU device has no word for;
-// empty: nothing.
-func beyondNative(can target.Capabilities, v *scenarios.Variant) string {
-	if can.PlanTarget == "" {
-		return ""
-	}
-	own := can.Manager + "'s own GPU device"
-	if !reflect.ValueOf(v.Policy).IsZero() {
-		return "the scenario is about a policy, which " + own + " does not have"
-	}
-	for _, c := range v.Containers {
-		switch {
-		case c.VM:
-			return "the scenario is about a virtual machine: none is started here"
-		case c.Strict:
-			return "the scenario is about strict, which " + own + " does not have"
-		}
-	}
-	return ""
-}
-
-// ask tells a manager that passes GPUs itself which ones are meant.
-func ask(c target.Native, devices map[string]scenarios.Device) {
-	all := map[string]map[string]string{}
-	for name, o := range optionsOf(devices) {
-		all[name] = o.Map()
-	}
-	c.Ask(all)
-}
 
 // toolkit stands for NVIDIA's container toolkit, which a machine with the driver is
 // taken to have. LXD looks where it is, makes its Spec with the same library, and
@@ -96,34 +62,4 @@ func (m *hostState) enter(ctx context.Context, command []string, in, out, errs *
 		err = errors.Join(err, errors.New(strings.TrimSpace(said.String())))
 	}
 	return err
-}
-
-// differing is the verdict on a result with findings: a manager that does it its own
-// way is not wrong for that, unless the scenario says so.
-func (p *played) differing() reports.Verdict {
-	if p.can.PlanTarget != "" && !p.agrees {
-		return reports.Differ
-	}
-	return reports.Fail
-}
-
-// partner returns what a result is compared with: every earlier one of its family;
-// what a manager did itself, with the plan as the same manager carried it out, else
-// with the last that did.
-func partners(ran []played, p *played) []*played {
-	var out []*played
-	for i := range ran {
-		if ran[i].can.Family == p.can.Family && ran[i].can.PlanTarget == "" {
-			out = append(out, &ran[i])
-		}
-	}
-	if p.can.PlanTarget == "" || len(out) == 0 {
-		return out
-	}
-	for _, x := range out {
-		if x.result.Target == p.can.PlanTarget {
-			return []*played{x}
-		}
-	}
-	return out[len(out)-1:]
 }

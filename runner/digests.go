@@ -9,44 +9,44 @@ import (
 	"gpurig/runner/observe"
 )
 
-// marks collects what the digests of the stations are made of, the last of each.
-type marks struct {
+// digests collects what those of the stations are made of, the last of each.
+type digests struct {
 	specs func() string
 	plans map[string]func() string
 	saw   map[string]*observe.Observation
 }
 
-func (m *marks) planned(name string, p *product) {
+func (d *digests) planned(name string, p *product) {
 	if p.specSum != nil {
-		m.specs = p.specSum
+		d.specs = p.specSum
 	}
 	if p.planSum != nil {
-		if m.plans == nil {
-			m.plans = map[string]func() string{}
+		if d.plans == nil {
+			d.plans = map[string]func() string{}
 		}
-		m.plans[name] = p.planSum
+		d.plans[name] = p.planSum
 	}
 }
 
-func (m *marks) seen(name string, o *observe.Observation) {
-	if m.saw == nil {
-		m.saw = map[string]*observe.Observation{}
+func (d *digests) seen(name string, o *observe.Observation) {
+	if d.saw == nil {
+		d.saw = map[string]*observe.Observation{}
 	}
-	m.saw[name] = o
+	d.saw[name] = o
 }
 
-func (m *marks) stations(host string) reports.Stations {
+func (d *digests) stations(host string) reports.Stations {
 	s := reports.Stations{Host: host}
-	if m.specs != nil {
-		s.Spec = m.specs()
+	if d.specs != nil {
+		s.Spec = d.specs()
 	}
-	for name, sum := range m.plans {
+	for name, sum := range d.plans {
 		if s.Plan == nil {
 			s.Plan = map[string]string{}
 		}
 		s.Plan[name] = sum()
 	}
-	for name, o := range m.saw {
+	for name, o := range d.saw {
 		if s.Seen == nil {
 			s.Seen = map[string]string{}
 		}

@@ -120,7 +120,7 @@ func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect
 	for _, name := range slices.Compact(need) {
 		c := s.ctrs[name]
 		ev := s.evidenceOf(c)
-		ev.Host, ev.Before = hosted, s.before
+		ev.Host, ev.Before = hosted, s.host.before
 		if ev.Running {
 			o, err := c.real.Observe(ctx, request)
 			if err != nil {
@@ -130,7 +130,7 @@ func (s *session) evidence(ctx context.Context, want map[string]scenarios.Expect
 				return nil, fmt.Errorf("look into %s: %s: %w", name, o.Problems[0], target.ErrBroken)
 			}
 			ev.Seen = &o
-			s.marks.seen(name, &o)
+			s.digests.seen(name, &o)
 		}
 		s.traceContainer(c, ev.Seen)
 		all[name] = ev
@@ -166,7 +166,7 @@ func asksOf(v *scenarios.Variant) observe.Request {
 
 func (s *session) traceHost(step string) {
 	if s.trace != nil {
-		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: step, Host: &s.state.model})
+		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: step, Host: &s.host.state.model})
 	}
 }
 
