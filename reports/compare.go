@@ -40,20 +40,21 @@ func (c Comparison) Regression() bool {
 // Compare compares two reports, result by result.
 func Compare(base, now Report) Comparison {
 	var c Comparison
-	was := map[string]Result{}
-	for _, r := range base.Results {
-		was[r.Key()] = r
+	was := make(map[string]*Result, len(base.Results))
+	for i := range base.Results {
+		was[base.Results[i].Key()] = &base.Results[i]
 	}
-	seen := map[string]bool{}
 	for _, r := range now.Results {
-		seen[r.Key()] = true
-		old, had := was[r.Key()]
-		c.add(old, had, r)
-	}
-	for _, r := range base.Results {
-		if !seen[r.Key()] {
-			c.Gone = append(c.Gone, Change{Key: r.Key(), Was: r.Verdict})
+		key := r.Key()
+		old, had := was[key]
+		if !had {
+			old = &Result{}
 		}
+		c.add(key, *old, had, r)
+		delete(was, key)
+	}
+	for key, r := range was {
+		c.Gone = append(c.Gone, Change{Key: key, Was: r.Verdict})
 	}
 	c.Environment = environment(base, now)
 	slices.SortFunc(c.Differing, func(a, b Change) int { return cmp.Compare(a.Key, b.Key) })
@@ -66,8 +67,8 @@ func Compare(base, now Report) Comparison {
 	return c
 }
 
-func (c *Comparison) add(old Result, had bool, r Result) {
-	ch := Change{Key: r.Key(), Is: r.Verdict}
+func (c *Comparison) add(key string, old Result, had bool, r Result) {
+	ch := Change{Key: key, Is: r.Verdict}
 	if had {
 		ch.Was = old.Verdict
 	}

@@ -3,7 +3,6 @@ package reports
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,16 +11,23 @@ import (
 var ErrMerge = errors.New("these reports do not make one run")
 
 // Merge joins the reports of the shards of one run. Each shard must be there
-// once, of the same number of shards; no result may be in two.
+// once, of the same number of shards; no result may be in two, and all together are
+// MaxResults at most.
 func Merge(parts []Report) (Report, error) {
 	if len(parts) == 0 {
 		return Report{}, fmt.Errorf("%w: none was given", ErrMerge)
 	}
 	out := parts[0]
-	out.Results = nil
 	out.Shard, out.Selection = "", ""
 	complete := true
-	seen := map[string]string{}
+	all := 0
+	for _, p := range parts {
+		if all += len(p.Results); all > MaxResults {
+			return Report{}, fmt.Errorf("%w: more than %d results", ErrMerge, MaxResults)
+		}
+	}
+	out.Results = make([]Result, 0, all)
+	seen := make(map[string]string, all)
 	shards := map[int]bool{}
 	var of int
 	for i, p := range parts {
@@ -52,7 +58,7 @@ func Merge(parts []Report) (Report, error) {
 			}
 			seen[r.Key()] = p.Shard
 		}
-		out.Results = slices.Concat(out.Results, p.Results)
+		out.Results = append(out.Results, p.Results...)
 	}
 	if len(shards) != of {
 		return Report{}, fmt.Errorf("%w: only %d of %d shards", ErrMerge, len(shards), of)

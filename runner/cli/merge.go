@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -31,10 +32,14 @@ func newMerge(s Streams) *cobra.Command {
 				}
 			}
 			var parts []reports.Report
+			results := 0
 			for _, a := range args {
 				r, err := readReport(a)
 				if err != nil {
 					return err
+				}
+				if results += len(r.Results); results > reports.MaxResults {
+					return hint(fmt.Errorf("%s: more than %d results with those before it", a, reports.MaxResults), "merge fewer scenarios or targets at a time")
 				}
 				parts = append(parts, r)
 			}
