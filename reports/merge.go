@@ -1,8 +1,13 @@
 package reports
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,7 +23,7 @@ func Merge(parts []Report) (Report, error) {
 		return Report{}, fmt.Errorf("%w: none was given", ErrMerge)
 	}
 	out := parts[0]
-	out.Shard, out.Selection = "", ""
+	out.Shard, out.Selection, out.Choices = "", "", nil
 	complete := true
 	all := 0
 	for _, p := range parts {
@@ -36,7 +41,10 @@ func Merge(parts []Report) (Report, error) {
 			return Report{}, fmt.Errorf("%w: report %d: %w", ErrMerge, i+1, err)
 		}
 		if p.Selection != parts[0].Selection {
-			return Report{}, fmt.Errorf("%w: shard %s is of another selection of scenarios than shard %s", ErrMerge, p.Shard, parts[0].Shard)
+			return Report{}, fmt.Errorf("%w: shard %s is of another run than shard %s: %s", ErrMerge, p.Shard, parts[0].Shard, differ(p, parts[0]))
+		}
+		if p.Selection != "" && p.Selection != Digest(p.Tool, p.Choices) {
+			return Report{}, fmt.Errorf("%w: shard %s: its choices are not those that it was run with", ErrMerge, p.Shard)
 		}
 		if of == 0 {
 			of = n
@@ -65,6 +73,36 @@ func Merge(parts []Report) (Report, error) {
 	}
 	out.Finish(complete)
 	return out, nil
+}
+
+// Digest names what was chosen for a run: Report.Selection.
+func Digest(tool string, choices map[string]string) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q\n", tool)
+	for _, name := range slices.Sorted(maps.Keys(choices)) {
+		fmt.Fprintf(sum, "%q %q\n", name, choices[name])
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
+}
+
+// differ says what a part was run with, and another was not.
+func differ(p, other Report) string {
+	var out []string
+	add := func(name, is, was string) {
+		if is != was {
+			out = append(out, fmt.Sprintf("%s: %s, not %s", name, cmp.Or(is, "none"), cmp.Or(was, "none")))
+		}
+	}
+	add("made by", p.Tool, other.Tool)
+	names := maps.Clone(p.Choices)
+	if names == nil {
+		names = map[string]string{}
+	}
+	maps.Copy(names, other.Choices)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		add(name, p.Choices[name], other.Choices[name])
+	}
+	return cmp.Or(strings.Join(out, "; "), "another selection")
 }
 
 func parseShard(s string) (k, n int, err error) {

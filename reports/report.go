@@ -21,10 +21,12 @@ type Report struct {
 	Shard   string    `json:"shard,omitempty"` // "2/5"
 	// Selection is a digest of all that was selected, of which the shard is a part:
 	// shards of different runs have different ones. Empty: the report is no shard.
-	Selection string   `json:"selection,omitempty"`
-	Complete  bool     `json:"complete"` // false: the run was cut short
-	Totals    Totals   `json:"totals"`
-	Results   []Result `json:"results"` // by scenario, variant, target
+	Selection string `json:"selection,omitempty"`
+	// Choices are what the digest is of beside Tool, by name: "--target": "sim,lxc".
+	Choices  map[string]string `json:"choices,omitempty"`
+	Complete bool              `json:"complete"` // false: the run was cut short
+	Totals   Totals            `json:"totals"`
+	Results  []Result          `json:"results"` // by scenario, variant, target
 }
 
 // A Machine is where the run took place.

@@ -382,7 +382,7 @@ func (w *walk) specs() {
 // reports has hostile text in all of a report at once, and compares and joins it.
 func (w *walk) reports() {
 	one := func(verdict reports.Verdict) []byte {
-		r := reports.Report{Schema: reports.Schema, Tool: forged, Shard: "1/1", Selection: forged, Complete: true, Notes: []string{forged},
+		r := reports.Report{Schema: reports.Schema, Tool: forged, Shard: "1/1", Selection: reports.Digest(forged, map[string]string{forged: forged}), Choices: map[string]string{forged: forged}, Complete: true, Notes: []string{forged},
 			Machine: reports.Machine{OS: forged + string(verdict), Kernel: forged, Arch: forged, Product: forged, Versions: map[string]string{forged: forged + string(verdict)}}}
 		for _, v := range []reports.Verdict{reports.Pass, reports.Fail, reports.Broken, reports.Skip, reports.Differ, verdict} {
 			id := fmt.Sprint(len(r.Results))

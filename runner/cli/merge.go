@@ -21,8 +21,12 @@ func readReport(file string) (reports.Report, error) {
 func newMerge(s Streams) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
-		Use:     "merge REPORT...",
-		Short:   "Join the JSON reports of all shards of one run",
+		Use:   "merge REPORT...",
+		Short: "Join the JSON reports of all shards of one run",
+		Long: `Merge joins the JSON reports of the shards of one run, run with the same choices:
+scenarios and hosts and what they say, targets, faults, versions. What differs is
+named, and nothing is joined then. Of a shard that was cut short the rest is not
+there: the reports are joined, and the exit code is 3.`,
 		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
 		Args:    takes(1, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -33,6 +37,7 @@ func newMerge(s Streams) *cobra.Command {
 			}
 			var parts []reports.Report
 			results := 0
+			var cut []error
 			for _, a := range args {
 				r, err := readReport(a)
 				if err != nil {
@@ -40,6 +45,9 @@ func newMerge(s Streams) *cobra.Command {
 				}
 				if results += len(r.Results); results > reports.MaxResults {
 					return hint(fmt.Errorf("%s: more than %d results with those before it", a, reports.MaxResults), "merge fewer scenarios or targets at a time")
+				}
+				if !r.Complete {
+					cut = append(cut, fmt.Errorf("%s: shard %s was cut short: the rest of it was not judged", a, r.Shard))
 				}
 				parts = append(parts, r)
 			}
@@ -52,13 +60,17 @@ func newMerge(s Streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, err = s.Out.Write(data)
-				return err
+				if _, err = s.Out.Write(data); err != nil {
+					return err
+				}
 			}
 			for _, f := range files {
 				if err := reports.Write(f, all); err != nil {
 					return broken(err)
 				}
+			}
+			if len(cut) > 0 {
+				return broken(errors.Join(cut...))
 			}
 			return nil
 		},

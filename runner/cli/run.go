@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +20,6 @@ import (
 	"gpurig/runner/doctor"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target/lxd"
-	"gpurig/scenarios"
 )
 
 type runFlags struct {
@@ -160,7 +157,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes = notes
 	if r.Shard != "" {
-		r.Selection = selectionOf(variants)
+		if err := f.selected(&r, variants, faults.Texts()); err != nil {
+			return errors.Join(err, errors.Join(lost...))
+		}
 	}
 	for _, file := range f.files {
 		lost = append(lost, reports.Write(file, r))
@@ -198,15 +197,6 @@ func (f runFlags) fitDaemon() error {
 		return hint(errors.New("--lxd-socket without a target that has a daemon"), "--target lxd, lxd-native, incus or incus-native")
 	}
 	return nil
-}
-
-// selectionOf is the digest of what was selected, see reports.Report.
-func selectionOf(variants []scenarios.Variant) string {
-	sum := sha256.New()
-	for _, v := range variants {
-		sum.Write(fmt.Appendf(nil, "%q\n", v.ID()))
-	}
-	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
 // cacheDir is where Specs are kept between runs; empty where there is no home

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"gpurig/reports"
+	"gpurig/runner"
+	"gpurig/scenarios"
+)
+
+// choices are all that a shard's run was given, by what a user calls it: shards whose
+// choices differ are of different runs. Files count by what they say, since the shards
+// of one run may be run on several machines, from folders of other names.
+func (f runFlags) choices(variants []scenarios.Variant, faults []string) (map[string]string, error) {
+	text, hosts := sha256.New(), sha256.New()
+	says, have := json.NewEncoder(text), json.NewEncoder(hosts)
+	from := runner.Profiles{Instead: f.instead}
+	seen := map[[2]string]bool{}
+	for _, v := range variants {
+		id, file := v.ID(), v.File
+		v.File = ""
+		if err := says.Encode([]any{id, v.Scenario}); err != nil {
+			return nil, err
+		}
+		if seen[[2]string{v.Host, file}] {
+			continue
+		}
+		seen[[2]string{v.Host, file}] = true
+		model, err := from.Host(v.Host, file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Host, err)
+		}
+		own, err := from.Faults(v.Host, file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Host, err)
+		}
+		recording, err := from.Recording(v.Host, file)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", v.Host, err)
+		}
+		if err := have.Encode([]any{v.Host, model, own.Texts(), recording}); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]string{
+		"scenarios and what they say": hex.EncodeToString(text.Sum(nil))[:12],
+		"hosts and what they have":    hex.EncodeToString(hosts.Sum(nil))[:12],
+		"--target":                    strings.Join(f.targets, ","),
+		"--fault":                     strings.Join(faults, ","),
+		"--host":                      strings.Join(f.hosts, ","),
+		"--label":                     f.label,
+		"--lxc-version":               f.lxcVersion,
+		"--lxd-daemon":                f.lxd.Daemon,
+		"--lxd-socket":                f.lxd.Socket,
+		"--timeout":                   f.timeout.String(),
+	}
+	for name, given := range map[string]bool{"--hardware": f.hardware, "--allow-reconfigure": f.reconfigure} {
+		if given {
+			out[name] = "given"
+		}
+	}
+	for name, value := range out {
+		if value == "" {
+			delete(out, name)
+		}
+	}
+	return out, nil
+}
+
+// selected fills in of which run a shard is.
+func (f runFlags) selected(r *reports.Report, variants []scenarios.Variant, faults []string) (err error) {
+	if r.Choices, err = f.choices(variants, faults); err == nil {
+		r.Selection = reports.Digest(r.Tool, r.Choices)
+	}
+	return err
+}
