@@ -32,7 +32,7 @@ type Tracer interface {
 }
 
 // Identify gives the libraries that were seen their Origin: the file of the host
-// that has the identity, else Image.
+// that has the identity, by its path without links, else Image.
 func Identify(o *Observation, host func(FileID) (path string, ok bool)) {
 	for i := range o.Libraries {
 		l := &o.Libraries[i]

@@ -95,8 +95,8 @@ type Library struct {
 	Path   string `json:"path,omitempty"`  // as the loader would open it; empty: not found
 	Final  string `json:"final,omitempty"` // after links: ".../libcuda.so.550.163.01"
 	Via    string `json:"via,omitempty"`   // a Rule of package ldcache: "ld.so.cache"
-	// Origin says which file it is: the host's path of the one that is mounted there,
-	// or Image; empty: nobody can tell.
+	// Origin says which file it is: the host's path, without links, of the one that is
+	// mounted there, or Image; empty: nobody can tell.
 	Origin string `json:"origin,omitempty"`
 	// ID stands for Origin between an Identifier and Identify, and is zero behind.
 	ID FileID `json:"id,omitzero"`

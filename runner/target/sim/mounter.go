@@ -61,7 +61,7 @@ func (m *mounter) try(e liblxc.Entry) error {
 	if err != nil {
 		return fmt.Errorf("mount %s on %s: %w", e.Source, to, err)
 	}
-	m.space.add(&mount{target: to, from: from, src: src, fstype: fstype, flags: flags(e, below), own: own})
+	m.space.add(&mount{target: to, from: from, host: m.host, src: src, fstype: fstype, flags: flags(e, below), own: own})
 	return nil
 }
 

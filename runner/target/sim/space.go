@@ -15,7 +15,8 @@ import (
 // A mount is one mount of a container's mount namespace.
 type mount struct {
 	target string // resolved
-	from   string // path of the host; empty: it is a file system of the container's own
+	from   string // path of host; empty: it is a file system of the container's own
+	host   host.Root
 	src    source
 	fstype string
 	flags  []string // of ro, nosuid, nodev, noexec, sorted

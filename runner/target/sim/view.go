@@ -48,11 +48,15 @@ func (v *view) Lstat(p string) (host.Info, error) {
 
 // Origin is part of observe.Tracer.
 func (v *view) Origin(p string) string {
-	real, _, via, err := v.find("stat", p, true)
+	at, _, via, err := v.find("stat", p, true)
 	if err != nil || via.from == "" {
 		return observe.Image
 	}
-	return path.Join(via.from, strings.TrimPrefix(real, via.target))
+	from, err := host.Resolve(via.host, via.from)
+	if err != nil { // it was made for the container
+		return observe.Image
+	}
+	return path.Join(from, strings.TrimPrefix(at, via.target))
 }
 
 // OpenNode is part of observe.View. It asks in the kernel's order: the mount,

@@ -1,31 +1,37 @@
 package world
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 
+	"gpurig/core/host"
 	"gpurig/runner/observe"
 )
 
 // maxLearned bounds the files of one folder that a plan mounts.
 const maxLearned = 20_000
 
-// learn notes the identity of a source of the host, whose files are below dir, and of
+// learn notes the identity of a source of the host h, whose files are below dir, and of
 // what is in it, so that Identify knows them in a container.
-func (w *World) learn(dir, source string) error {
-	at := filepath.Join(dir, source)
-	st, err := os.Stat(at) // as mount(2) follows its source
-	if os.IsNotExist(err) {
+func (w *World) learn(h host.Root, dir, source string) error {
+	real, err := host.Resolve(h, source) // as mount(2) follows its source
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil // who mounts it shall say so
 	}
 	if err != nil {
 		return err
 	}
+	at := filepath.Join(dir, source)
+	st, err := os.Stat(at)
+	if err != nil {
+		return err
+	}
 	if !st.IsDir() {
-		w.note(st, source)
+		w.note(st, real)
 		return nil
 	}
 	files := 0
@@ -44,12 +50,12 @@ func (w *World) learn(dir, source string) error {
 		if err != nil {
 			return err
 		}
-		w.note(st, filepath.Join(source, rel))
+		w.note(st, filepath.Join(real, rel))
 		return nil
 	})
 }
 
-// note takes the first path of a file: a host may have it at several.
+// note takes the first path of a file without links: a host may have it at several.
 func (w *World) note(st os.FileInfo, p string) {
 	sys, ok := st.Sys().(*syscall.Stat_t)
 	if !ok || !st.Mode().IsRegular() {

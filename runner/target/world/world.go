@@ -204,7 +204,7 @@ func (w *World) Host(ctx context.Context, h target.Host, p plan.Plan) (string, e
 		}
 		err := m.take(ctx, t, source, w.Outside(m.dir), works)
 		if err == nil {
-			err = w.learn(w.Outside(m.dir), source)
+			err = w.learn(t, w.Outside(m.dir), source)
 		}
 		if err != nil {
 			return "", fmt.Errorf("files of the machine: %w", err)
@@ -220,7 +220,7 @@ func (w *World) realRoot(r host.Root, p plan.Plan) (string, error) {
 		return "", fmt.Errorf("a host of type %T has no files that could be mounted: %w", r, target.ErrBroken)
 	}
 	for _, source := range sources(p) {
-		if err := w.learn(d.Dir(), source); err != nil {
+		if err := w.learn(r, d.Dir(), source); err != nil {
 			return "", fmt.Errorf("files of the machine: %w", err)
 		}
 	}
@@ -273,7 +273,17 @@ func (m *machine) take(ctx context.Context, t *tree.Tree, source, dir string, wo
 		return err
 	}
 	m.done[source] = true
-	return place(ctx, at, e)
+	if source == real || !e.Mode.IsRegular() {
+		return place(ctx, at, e)
+	}
+	// The file has one identity, by whatever links of the host it is named.
+	if err := m.take(ctx, t, real, dir, works); err != nil {
+		return err
+	}
+	if err := os.Link(filepath.Join(dir, real), at); !os.IsExist(err) {
+		return err
+	}
+	return nil
 }
 
 // place writes e to the path at. What is there stays; a folder that is there
