@@ -117,6 +117,11 @@ type hostCache struct {
 	all    memo.Map[string, *hostState]
 }
 
+// maxStates bounds how many states of hosts are kept at a time, with their files,
+// Specs and plans: a run of any length takes what is in use. Variants are run in the
+// order of their hosts, so that a state is rarely made twice.
+const maxStates = 24
+
 // first returns the host of a scenario before its changes.
 func (p *hostCache) first(ctx context.Context, s *scenarios.Scenario) (*hostState, error) {
 	if m := p.here.Load(); m != nil {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -23,6 +24,7 @@ func New(opts Options) (*Runner, error) {
 		return nil, err
 	}
 	p := &hostCache{source: opts.Hosts, specs: opts.Specs, images: image.NewSet(image.Bare{})}
+	p.all.Limit = maxStates
 	if opts.Hardware != nil {
 		m, err := opts.Hardware.machine()
 		if err != nil {
@@ -61,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, variants []scenarios.Variant) reports.
 		})
 	}
 	complete := true
-	for i := range work {
+	for _, i := range byHost(work) {
 		select {
 		case next <- i:
 		case <-ctx.Done():
@@ -76,4 +78,15 @@ func (r *Runner) Run(ctx context.Context, variants []scenarios.Variant) reports.
 	report.Results = slices.Concat(results...)
 	report.Finish(complete && ctx.Err() == nil)
 	return report
+}
+
+// byHost returns the numbers of the variants in the order of their hosts, of which
+// only some are kept at a time.
+func byHost(all []scenarios.Variant) []int {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(all[a].Host, all[b].Host) })
+	return order
 }

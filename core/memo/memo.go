@@ -5,6 +5,7 @@
 package memo
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,18 @@ import (
 // A Map remembers values by key, and errors too, except those of a caller who
 // gave up. The zero Map is ready; a Map must not be copied.
 type Map[K comparable, V any] struct {
-	mu   sync.Mutex
-	made map[K]*entry[V]
+	// Limit is how many values are kept: beyond, the one that was asked for longest
+	// ago is forgotten, and made anew when it is asked for again. Zero: all are kept.
+	Limit int
+
+	mu    sync.Mutex
+	made  map[K]*entry[K, V]
+	asked list.List // of *entry[K, V], the last asked for in front
 }
 
-type entry[V any] struct {
+type entry[K comparable, V any] struct {
+	key  K
+	at   *list.Element
 	done chan struct{}
 	v    V
 	err  error
@@ -30,12 +38,10 @@ func (m *Map[K, V]) Get(ctx context.Context, key K, create func() (V, error)) (V
 	for {
 		m.mu.Lock()
 		e, ok := m.made[key]
-		if !ok {
-			e = &entry[V]{done: make(chan struct{})}
-			if m.made == nil {
-				m.made = map[K]*entry[V]{}
-			}
-			m.made[key] = e
+		if ok {
+			m.asked.MoveToFront(e.at)
+		} else {
+			e = m.add(key)
 		}
 		m.mu.Unlock()
 		if !ok {
@@ -63,10 +69,31 @@ func (m *Map[K, V]) Get(ctx context.Context, key K, create func() (V, error)) (V
 	}
 }
 
-func (m *Map[K, V]) forget(key K, e *entry[V]) {
+// add makes room for a new entry. The caller has the lock.
+func (m *Map[K, V]) add(key K) *entry[K, V] {
+	e := &entry[K, V]{key: key, done: make(chan struct{})}
+	if m.made == nil {
+		m.made = map[K]*entry[K, V]{}
+	}
+	m.made[key] = e
+	e.at = m.asked.PushFront(e)
+	if m.Limit > 0 && len(m.made) > m.Limit {
+		m.remove(m.asked.Back().Value.(*entry[K, V]))
+	}
+	return e
+}
+
+// remove forgets an entry. Who waits for it gets it all the same. The caller has
+// the lock.
+func (m *Map[K, V]) remove(e *entry[K, V]) {
+	delete(m.made, e.key)
+	m.asked.Remove(e.at)
+}
+
+func (m *Map[K, V]) forget(key K, e *entry[K, V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.made[key] == e {
-		delete(m.made, key)
+		m.remove(e)
 	}
 }
