@@ -2,6 +2,7 @@ package hook
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -251,11 +252,7 @@ func (j Job) open(o inroot.Options) (*inroot.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	same, err := isHostRoot(root)
-	if err == nil && same {
-		err = fmt.Errorf("container root %s is the host's own root", name)
-	}
-	if err != nil {
+	if err := notTheHost(root, name, j.File); err != nil {
 		root.Close()
 		return nil, err
 	}
@@ -301,6 +298,13 @@ func (j Job) openPID(o inroot.Options) (*inroot.Root, error) {
 		return nil, fmt.Errorf("process %d: %w", j.PID, err)
 	}
 	defer unix.Close(pidfd)
+	own, err := sharesMounts(j.PID)
+	if err == nil && own {
+		err = errors.New("has the same mounts as cdi-hook: it is a process of the host")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", j.PID, err)
+	}
 	name := fmt.Sprintf("/proc/%d/root", j.PID)
 	fd, err := calls.Openat(unix.AT_FDCWD, name, unix.O_PATH|unix.O_DIRECTORY)
 	if err != nil {
@@ -311,16 +315,4 @@ func (j Job) openPID(o inroot.Options) (*inroot.Root, error) {
 		return nil, fmt.Errorf("process %d ended: %w", j.PID, err)
 	}
 	return inroot.OpenFD(fd, name, o)
-}
-
-func isHostRoot(r *inroot.Root) (bool, error) {
-	in, err := r.Lstat("/")
-	if err != nil {
-		return false, err
-	}
-	var out unix.Stat_t
-	if err := calls.Again(func() error { return unix.Stat("/", &out) }); err != nil {
-		return false, fmt.Errorf("stat /: %w", err)
-	}
-	return in.Dev == out.Dev && in.Ino == out.Ino, nil
 }

@@ -39,7 +39,7 @@ func TestA16TheProcessIsKilledMeanwhile(t *testing.T) {
 	done, refused := 0, 0
 	for i := range times {
 		cmd := exec.CommandContext(t.Context(), "/bin/busybox", "sleep", "60")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: s.root, Pdeathsig: unix.SIGKILL}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: s.root, Cloneflags: unix.CLONE_NEWNS, Pdeathsig: unix.SIGKILL}
 		cmd.Dir = "/"
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -229,12 +229,12 @@ func TestA16TheIdIsAnothers(t *testing.T) {
 	// strace tells of the call before it is made: the descriptor shows that it was.
 	script := fmt.Sprintf(`
 mount --make-rprivate / && mount -t proc proc /proc || exit 9
-chroot %[1]s /bin/busybox sleep 60 & p=$!
+unshare --mount chroot %[1]s /bin/busybox sleep 60 & p=$!
 %[3]s -f -o %[4]s -e trace=pidfd_open -e inject=pidfd_open:delay_exit=3000000 %[5]s --stage apply --pid $p %[6]s 2>&1 & h=$!
 until grep -q "pidfd_open($p," %[4]s 2>/dev/null && ls -l /proc/[0-9]*/fd 2>/dev/null | grep -q 'anon_inode:\[pidfd\]'; do sleep 0.05; done
 kill -9 $p; wait $p 2>/dev/null
 echo $((p-1)) > /proc/sys/kernel/ns_last_pid || exit 9
-chroot %[2]s /bin/busybox sleep 60 & q=$!
+unshare --mount chroot %[2]s /bin/busybox sleep 60 & q=$!
 [ $p = $q ] || { echo "ids $p and $q"; exit 9; }
 wait $h; code=$?
 kill -9 $q

@@ -1,6 +1,7 @@
 package hook_test
 
 import (
+	"encoding/base64"
 	"io/fs"
 	"maps"
 	"os"
@@ -202,6 +203,10 @@ func (s *stand) stages() (said string) {
 		said += string(out)
 		data, _ := os.ReadFile(s.file + ".made")
 		said += string(data)
+		for word := range strings.SplitSeq(string(data), `"`) { // contents are base64
+			text, _ := base64.StdEncoding.DecodeString(word)
+			said += string(text)
+		}
 	}
 	return said
 }
@@ -226,6 +231,7 @@ func (s *stand) nowhere(said string) {
 			return nil
 		}
 		text, _ := os.Readlink(p)
+		text += d.Name()
 		if d.Type().IsRegular() {
 			data, err := os.ReadFile(p)
 			if err != nil {

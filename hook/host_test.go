@@ -1,0 +1,131 @@
+package hook_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurig/core/hookspec"
+	"gpurig/hook"
+)
+
+// TestA48PartsOfTheHostAreNoRoot by whatever name: nothing is written to them.
+func TestA48PartsOfTheHostAreNoRoot(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	s := newStand(t)
+	s.spec.Links = []hookspec.Link{{Path: "/cdi-hook-test", Target: "x"}}
+	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/cdi-hook-point"}}
+	s.spec.LibraryDirs = []string{"/cdi-hook-libraries"}
+	s.write()
+	program := hookProgram(t)
+	alias := filepath.Join(filepath.Dir(s.root), "alias")
+	if err := os.Symlink("/usr", filepath.Join(filepath.Dir(s.root), "link")); err != nil {
+		t.Fatal(err)
+	}
+	mount(t, "/usr", alias, "", unix.MS_BIND, "")
+	mount(t, "/", alias+"-of-all", "", unix.MS_BIND, "")
+	mount(t, filepath.Dir(s.file), alias+"-of-the-file", "", unix.MS_BIND, "")
+	s.photo()
+	for name, root := range map[string]string{
+		"/usr":                             "/usr",
+		"/etc":                             "/etc",
+		"/tmp":                             "/tmp",
+		"a bind alias of /usr":             alias,
+		"a bind alias of /":                alias + "-of-all",
+		"/usr by procfs":                   "/proc/self/root/usr",
+		"above the program":                filepath.Dir(program),
+		"far above the program":            filepath.Dir(filepath.Dir(program)),
+		"above the hook file":              filepath.Dir(s.file),
+		"a bind alias of what is above it": alias + "-of-the-file",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, stage := range []hook.Stage{hook.Prepare, hook.Apply, hook.Finish, hook.Clean} {
+				out, err := exec.CommandContext(t.Context(), program, "--stage", string(stage), "--root", root, s.file).CombinedOutput()
+				if err == nil || !strings.Contains(string(out), "of the host") && !strings.Contains(string(out), "host's own root") {
+					t.Errorf("%s: %v, %s; want it refused as the host's", stage, err, out)
+				}
+				for _, p := range []string{"cdi-hook-test", "cdi-hook-point", "cdi-hook-libraries"} {
+					if _, err := os.Lstat(filepath.Join(root, p)); err == nil {
+						t.Fatalf("%s: it made %s in %s", stage, p, root)
+					}
+				}
+			}
+			s.canary()
+		})
+	}
+	if out, err := exec.CommandContext(t.Context(), program, s.args(hook.Prepare)...).CombinedOutput(); err != nil {
+		t.Errorf("a root of a container's own: %v, %s", err, out)
+	}
+}
+
+// TestA49AProcessOfTheHostIsNoContainer: LXC_PID names one that has our own mounts,
+// with whatever root directory.
+func TestA49AProcessOfTheHostIsNoContainer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs root: a process with another root directory")
+	}
+	s := newStand(t, "copy bin/busybox /bin/busybox", "dir usr/lib/gpu")
+	full(s)
+	s.write()
+	cmd := exec.CommandContext(t.Context(), "/bin/busybox", "sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: s.root}
+	if err := cmd.Start(); err != nil {
+		skip(t, "no busybox to run in a root: %v", err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	before := s.tree()
+	for _, pid := range []int{cmd.Process.Pid, os.Getpid()} {
+		var out, errOut bytes.Buffer
+		hookAs := hookCommand(t, s.file)
+		hookAs.Env = []string{"LXC_HOOK_TYPE=start-host", "LXC_NAME=c1", fmt.Sprintf("LXC_PID=%d", pid)}
+		hookAs.Stdout, hookAs.Stderr = &out, &errOut
+		if code := exitCode(t, hookAs); code != hook.ExitFailed || !strings.Contains(errOut.String(), "has the same mounts as cdi-hook") {
+			t.Errorf("exit %d, %s", code, errOut.String())
+		}
+	}
+	if after := s.tree(); after != before {
+		t.Errorf("the root changed:\n%s", differing(before, after))
+	}
+	s.canary()
+}
+
+// TestA50NodesOfTheImageKeepTheirMode: a second name of a node of the host's, and a
+// node that nobody made for the container.
+func TestA50NodesOfTheImageKeepTheirMode(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs root to make device nodes")
+	}
+	each(t, func(t *testing.T, walk bool) {
+		s := newStand(t, "dir dev/dri")
+		s.walk = walk
+		node := filepath.Join(s.host, "node")
+		if err := errJoin(unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))), unix.Mknod(s.path("dev/own"), unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3)))); err != nil {
+			skip(t, "no device node can be made here: %v", err)
+		}
+		if err := os.Link(node, s.path("dev/second")); err != nil {
+			t.Fatal(err)
+		}
+		s.photo()
+		for p, want := range map[string]string{"/dev/second": "has 2 names", "/dev/own": "the image's", "/dev/dri": ""} {
+			oneMode(p, 0o755)(&s.spec)
+			s.write()
+			_, err := s.try(hook.Apply)
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v; want %q", p, err, want)
+			}
+			if st, err := os.Lstat(s.path(p)); err != nil || want != "" && st.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", p, st.Mode(), err)
+			}
+			s.canary()
+		}
+	})
+}
