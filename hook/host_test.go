@@ -129,3 +129,44 @@ func TestA50NodesOfTheImageKeepTheirMode(t *testing.T) {
 		}
 	})
 }
+
+// TestA51CleanPutsBackByteForByte: links whose texts are no UTF-8, files that were
+// links, and a file of the image's where one of ours was.
+func TestA51CleanPutsBackByteForByte(t *testing.T) {
+	const odd = "\xff\xfe \"q\"/\x80"
+	for name, image := range map[string][]string{
+		"a link of the plan's":               {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 " + odd},
+		"a link that looks quoted":           {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 \"x\""},
+		"a link at a mount point":            {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.550.1 " + odd},
+		"a folder with such a name":          {"dir opt/\xff", "link usr/lib/gpu ../../opt/\xff", "library opt/\xff/libx.so.1.2 libx.so.1"},
+		"musl's path file is a link":         {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path own", "file etc/own /opt\n"},
+		"musl's path file is an odd link":    {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path " + odd},
+		"musl's path file is odd":            {"file lib/ld-musl-x86_64.so.1 x", "file etc/ld-musl-x86_64.path /\xff\n/x"},
+		"the drop-in is a link":              {"link etc/ld.so.conf.d/00-cdi-hook.conf " + odd},
+		"the drop-in is a file":              {"file etc/ld.so.conf.d/00-cdi-hook.conf \xff/own\n"},
+		"the drop-in is empty":               {"file etc/ld.so.conf.d/00-cdi-hook.conf "},
+		"the cache is a link":                {"link etc/ld.so.cache ../var/cache"},
+		"the cache is an odd link to itself": {"link etc/ld.so.cache " + odd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			roots(t, func(t *testing.T, mapped bool) {
+				s := newStand(t, image...)
+				full(s)
+				if mapped {
+					s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+					s.chown()
+				}
+				before := s.tree()
+				s.run(hook.Prepare, hook.Apply, hook.Prepare, hook.Apply)
+				if s.tree() == before {
+					t.Fatal("nothing was made")
+				}
+				s.run(hook.Finish, hook.Clean)
+				if after := s.tree(); after != before {
+					t.Errorf("cleaned, the root is not what it was:\n%s", differing(before, after))
+				}
+				s.canary()
+			})
+		})
+	}
+}

@@ -38,6 +38,8 @@ type journal struct {
 	NoCache  bool                 `json:"noCache,omitempty"` // there was none before
 	Conf     bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
 	Musl     map[string]pathFile  `json:"musl,omitempty"`    // by path
+	// Displaced is what gave way to other files of ours, by path.
+	Displaced map[string]displaced `json:"displaced,omitempty"`
 
 	store         Store
 	saved         []byte    // what it has
@@ -48,6 +50,13 @@ const journalVersion = 2
 
 // MaxJournal bounds a journal, in bytes.
 const MaxJournal = 32 << 20
+
+// A displaced is a file of the image's: the text of the link that it was, or its
+// contents.
+type displaced struct {
+	Link *string `json:"link,omitempty"`
+	Data []byte  `json:"data,omitempty"`
+}
 
 // A mountFile is an empty file, and the text of the link that gave way to it.
 type mountFile struct {
@@ -77,7 +86,7 @@ func (p pathFile) isOurs(data []byte) bool {
 }
 
 func newJournal(store Store) *journal {
-	return &journal{Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, store: store}
+	return &journal{Points: map[string]mountFile{}, Links: map[string]ownLink{}, Musl: map[string]pathFile{}, Displaced: map[string]displaced{}, store: store}
 }
 
 func readJournal(store Store) (*journal, error) {
@@ -186,6 +195,7 @@ func (j *journal) each(f func(string) string) *journal {
 		return &t
 	}
 	out.Points, out.Links, out.Musl = map[string]mountFile{}, map[string]ownLink{}, map[string]pathFile{}
+	out.Displaced = map[string]displaced{}
 	for p, m := range j.Points {
 		m.Was = was(m.Was)
 		out.Points[p] = m
@@ -200,6 +210,10 @@ func (j *journal) each(f func(string) string) *journal {
 	for p, m := range j.Musl {
 		m.Link = was(m.Link)
 		out.Musl[p] = m
+	}
+	for p, d := range j.Displaced {
+		d.Link = was(d.Link)
+		out.Displaced[p] = d
 	}
 	return &out
 }

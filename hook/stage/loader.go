@@ -114,6 +114,9 @@ func (w *work) recordLoader() error {
 	if err := w.recordDir(confDir); err != nil {
 		return err
 	}
+	if err := w.recordDisplaced(); err != nil {
+		return err
+	}
 	if there, err := w.occupied(confFile); err != nil {
 		return err
 	} else if !there {
@@ -283,8 +286,52 @@ func (w *work) writeDropIn() error {
 }
 
 func (w *work) removeDropIn() error {
-	_, err := w.root.RemoveFile(dropIn, maxText*16, func(data []byte) bool { return bytes.HasPrefix(data, []byte(dropInHead)) })
-	return err
+	if _, err := w.root.RemoveFile(dropIn, maxText*16, isDropIn); err != nil {
+		return err
+	}
+	return w.putDisplaced(dropIn)
+}
+
+func isDropIn(data []byte) bool { return bytes.HasPrefix(data, []byte(dropInHead)) }
+
+// recordDisplaced notes what of the image's gives way to the drop-in and, where it
+// is a link, to the cache: a cache that is a file is made anew.
+func (w *work) recordDisplaced() error {
+	for _, p := range []string{dropIn, cacheFile} {
+		if t, err := w.root.Readlink(p); err == nil {
+			w.journal.Displaced[p] = displaced{Link: &t}
+		} else if !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
+			return err
+		}
+	}
+	if w.journal.Displaced[dropIn].Link != nil {
+		return nil
+	}
+	if data, err := w.readText(dropIn); data != nil && err == nil && !isDropIn(data) {
+		w.journal.Displaced[dropIn] = displaced{Data: data}
+	}
+	return nil
+}
+
+// putDisplaced puts back what gave way to p, if nothing is there by now.
+func (w *work) putDisplaced(p string) error {
+	d, ok := w.journal.Displaced[p]
+	if !ok {
+		return nil
+	}
+	if d.Link != nil {
+		if err := w.putBack(p, *d.Link); err != nil {
+			return err
+		}
+	} else if there, err := w.occupied(p); err != nil {
+		return err
+	} else if !there {
+		if _, err := w.root.WriteFile(p, d.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	delete(w.journal.Displaced, p)
+	return nil
 }
 
 // removeLoader takes the drop-in back and makes the cache anew without it. A
@@ -322,8 +369,11 @@ func (w *work) removeGlibc() error {
 	if err != nil || !there {
 		return err
 	}
-	if w.journal.NoCache {
+	if _, wasLink := w.journal.Displaced[cacheFile]; wasLink || w.journal.NoCache {
 		gone, err := w.root.RemoveFile(cacheFile, ldcache.MaxSize, madeByUs)
+		if err == nil {
+			err = w.putDisplaced(cacheFile)
+		}
 		if err != nil || gone {
 			return err
 		}
