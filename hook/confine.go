@@ -28,29 +28,36 @@ var kept = []uint{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.C
 // What is not there on an old kernel, or is filtered, is left out (Landlock) or is
 // no reason to stop (a filter of its own is what forbids another one); keeping
 // capabilities that could be given up is.
-func confine(root *inroot.Root, hookFile string) error {
+//
+// lacks names what is not there.
+func confine(root *inroot.Root, hookFile string) (lacks []string, err error) {
 	if err := emptyGroups(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := emptyBoundingSet(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("give up rights: no_new_privs: %w", err)
+		return nil, fmt.Errorf("give up rights: no_new_privs: %w", err)
 	}
 	filtered, err := filterCalls()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !filtered { // the filter gives no_new_privs to the other threads
+		lacks = append(lacks, "seccomp")
 		if err := everyThread("no_new_privs", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := fence(root, hookFile); err != nil {
-		return err
+	fenced, err := fence(root, hookFile)
+	if err != nil {
+		return nil, err
 	}
-	return dropCapabilities()
+	if !fenced {
+		lacks = append(lacks, "Landlock")
+	}
+	return lacks, dropCapabilities()
 }
 
 // everyThread makes one system call on all threads of the process. A build with
@@ -130,8 +137,9 @@ func dropCapabilities() error {
 
 // fence has the kernel refuse files outside of the root, the hook file's directory
 // and our own procfs, however their path came to be: Landlock, Linux 5.13. It does
-// not govern modes, owners and mounts.
-func fence(root *inroot.Root, hookFile string) error {
+// not govern modes, owners and mounts. there is false where the kernel has none, or a
+// filter forbids it.
+func fence(root *inroot.Root, hookFile string) (there bool, err error) {
 	const all = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // the rights of its first version
 	const read = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: all}
@@ -139,9 +147,9 @@ func fence(root *inroot.Root, hookFile string) error {
 	switch errno {
 	case 0:
 	case unix.ENOSYS, unix.EOPNOTSUPP, unix.EPERM: // not there, not switched on, filtered
-		return nil
+		return false, nil
 	default:
-		return fmt.Errorf("give up rights: landlock: %w", errno)
+		return false, fmt.Errorf("give up rights: landlock: %w", errno)
 	}
 	defer unix.Close(int(fd))
 	var errs []error
@@ -154,14 +162,14 @@ func fence(root *inroot.Root, hookFile string) error {
 	for dir, access := range map[string]uint64{path.Dir(hookFile): all, "/proc": read} {
 		d, err := calls.Openat(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
-			return fmt.Errorf("give up rights: %s: %w", dir, err)
+			return false, fmt.Errorf("give up rights: %s: %w", dir, err)
 		}
 		allow(d, access)
 		unix.Close(d)
 	}
 	root.Pass(func(dir int) { allow(dir, all&^unix.LANDLOCK_ACCESS_FS_EXECUTE) })
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return false, errors.Join(errs...)
 	}
-	return everyThread("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0)
+	return true, everyThread("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0)
 }

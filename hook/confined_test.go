@@ -23,7 +23,7 @@ func confinedMain() int {
 	runtime.LockOSThread()
 	root, err := inroot.Open(os.Args[1], inroot.Options{Owner: inroot.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
 	if err == nil {
-		err = hook.Confine(root, os.Args[2])
+		_, err = hook.Confine(root, os.Args[2])
 	}
 	if err != nil {
 		fmt.Println(err)

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -44,11 +45,11 @@ const (
 // the file says without being a failure, one line each. report is told each step
 // before it is taken; nil: nobody listens.
 func Run(ctx context.Context, job Job, report func(step string)) (notes []string, err error) {
-	return run(ctx, job, report, func(*inroot.Root, string) error { return nil })
+	return run(ctx, job, report, func(*inroot.Root, string) ([]string, error) { return nil, nil })
 }
 
 // run is Run; limit is called between opening the root and reading anything in it.
-func run(ctx context.Context, job Job, report func(step string), limit func(*inroot.Root, string) error) (notes []string, err error) {
+func run(ctx context.Context, job Job, report func(step string), limit func(*inroot.Root, string) (lacks []string, err error)) (notes []string, err error) {
 	s := stage.Steps{Context: ctx, Report: report}
 	if err := s.Next("open %s", job.File); err != nil {
 		return nil, err
@@ -90,7 +91,8 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 			return nil, err
 		}
 	}
-	if err := limit(root, job.File); err != nil {
+	lacks, err := limit(root, job.File)
+	if err != nil {
 		return nil, err
 	}
 	leave, err := root.Enter()
@@ -99,10 +101,22 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	}
 	notes, err = stage.Run(job.Stage, file, o)
 	leave()
+	if len(lacks) > 0 && job.Stage == lastOfAStart(file) {
+		notes = append(notes, fmt.Sprintf("this kernel has no %s, or does not let us use it: cdi-hook works with fewer limits of its own (gpurig doctor)", strings.Join(lacks, " and no ")))
+	}
 	if err == nil && job.Stage == Clean {
 		err = held.remove()
 	}
 	return notes, err
+}
+
+// lastOfAStart is the stage in which is said, once for each start, what the machine
+// lacks.
+func lastOfAStart(f hookspec.File) Stage {
+	if len(f.Links)+len(f.LibraryDirs)+len(f.Modes) > 0 {
+		return Apply
+	}
+	return Prepare
 }
 
 // admit looks, as the host sees them, at what the plan mounts into the container:

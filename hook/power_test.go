@@ -109,6 +109,9 @@ func TestLeastPowerOnOtherKernels(t *testing.T) {
 					t.Fatalf("%v, %s", err, out)
 				}
 				judgePower(t, s.root, trace, tc.filtered)
+				if strings.Count(out, "this kernel has no") != 1 || strings.Contains(out, "seccomp") == tc.filtered || strings.Contains(out, "Landlock") != (strings.Contains(strings.ToLower(name), "landlock") || name == "neither" || !hasLandlock()) {
+					t.Errorf("it said %q of what is not there", out)
+				}
 				return
 			}
 			if err == nil || !strings.Contains(out, tc.fails) {

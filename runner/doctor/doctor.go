@@ -12,7 +12,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -59,6 +61,8 @@ func Examine(ctx context.Context, programDir string) []Check {
 		program(ctx, "incus", "containers of Incus", lxdapi.Incus.Daemon(), []string{"--version"}, "apt-get install incus-base, on Debian 12 from bookworm-backports"),
 		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
 		beside(programDir, "cdi-hook"),
+		landlock(),
+		seccomp(),
 		beside(programDir, "gpurig-probe"),
 		beside(programDir, "gpurig-smoke"),
 		cgroup(1),
@@ -189,6 +193,27 @@ func file(name, use, p, install string) Check {
 	c := Check{Name: name, For: use, State: Yes, Detail: p}
 	if _, err := os.Stat(p); err != nil {
 		c.State, c.Detail, c.Hint = No, p+" is not there", install
+	}
+	return c
+}
+
+// landlock and seccomp are limits that cdi-hook gives itself where it can.
+func landlock() Check {
+	const version = 1 // asks for it in place of making a ruleset
+	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, version)
+	return limit("landlock", fmt.Sprintf("version %d", n), errno, "boot a kernel of 5.13 or later with landlock in its lsm= list")
+}
+
+func seccomp() Check {
+	action, actionAvailable := uint32(unix.SECCOMP_RET_ERRNO), uintptr(2)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, actionAvailable, 0, uintptr(unsafe.Pointer(&action)))
+	return limit("seccomp", "system call filters", errno, "boot a kernel with CONFIG_SECCOMP_FILTER")
+}
+
+func limit(name, detail string, errno syscall.Errno, hint string) Check {
+	c := Check{Name: name, For: "a limit that cdi-hook gives itself; it works without", State: Yes, Detail: detail}
+	if errno != 0 {
+		c.State, c.Detail, c.Hint = No, errno.Error(), hint
 	}
 	return c
 }
