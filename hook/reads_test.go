@@ -202,13 +202,19 @@ func (s *stand) stages() (said string) {
 		out, _ := cmd.CombinedOutput() // whether it is done matters not here
 		said += string(out)
 		data, _ := os.ReadFile(s.file + ".made")
-		said += string(data)
-		for word := range strings.SplitSeq(string(data), `"`) { // contents are base64
-			text, _ := base64.StdEncoding.DecodeString(word)
-			said += string(text)
-		}
+		said += decoded(data)
 	}
 	return said
+}
+
+// decoded is a journal, and the contents of files in it, which are base64.
+func decoded(journal []byte) string {
+	out := string(journal)
+	for word := range strings.SplitSeq(string(journal), `"`) {
+		text, _ := base64.StdEncoding.DecodeString(word)
+		out += string(text)
+	}
+	return out
 }
 
 // nowhere fails if the secret is in what was said, or in anything of the root but
