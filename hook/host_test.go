@@ -16,8 +16,8 @@ import (
 	"gpurig/hook"
 )
 
-// TestA48PartsOfTheHostAreNoRoot by whatever name: nothing is written to them.
-func TestA48PartsOfTheHostAreNoRoot(t *testing.T) {
+// TestA51PartsOfTheHostAreNoRoot by whatever name: nothing is written to them.
+func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
 	if !inMountNamespace(t) {
 		return
 	}
@@ -67,9 +67,9 @@ func TestA48PartsOfTheHostAreNoRoot(t *testing.T) {
 	}
 }
 
-// TestA49AProcessOfTheHostIsNoContainer: LXC_PID names one that has our own mounts,
+// TestA52AProcessOfTheHostIsNoContainer: LXC_PID names one that has our own mounts,
 // with whatever root directory.
-func TestA49AProcessOfTheHostIsNoContainer(t *testing.T) {
+func TestA52AProcessOfTheHostIsNoContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip(t, "needs root: a process with another root directory")
 	}
@@ -98,9 +98,9 @@ func TestA49AProcessOfTheHostIsNoContainer(t *testing.T) {
 	s.canary()
 }
 
-// TestA50NodesOfTheImageKeepTheirMode: a second name of a node of the host's, and a
+// TestA53NodesOfTheImageKeepTheirMode: a second name of a node of the host's, and a
 // node that nobody made for the container.
-func TestA50NodesOfTheImageKeepTheirMode(t *testing.T) {
+func TestA53NodesOfTheImageKeepTheirMode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip(t, "needs root to make device nodes")
 	}
@@ -130,9 +130,9 @@ func TestA50NodesOfTheImageKeepTheirMode(t *testing.T) {
 	})
 }
 
-// TestA51CleanPutsBackByteForByte: links whose texts are no UTF-8, files that were
+// TestA54CleanPutsBackByteForByte: links whose texts are no UTF-8, files that were
 // links, and a file of the image's where one of ours was.
-func TestA51CleanPutsBackByteForByte(t *testing.T) {
+func TestA54CleanPutsBackByteForByte(t *testing.T) {
 	const odd = "\xff\xfe \"q\"/\x80"
 	for name, image := range map[string][]string{
 		"a link of the plan's":               {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 " + odd},
