@@ -26,6 +26,8 @@ var lxcAttacks = []lxcAttack{
 		[]string{"lxc.mount.entry = $H usr/lib/gpu none bind 0 0"}, "", ""},
 	{attack{"A5 the libraries are in a directory of the host", []string{"dir usr/lib/gpu"}, cacheAttackFolder, "a mount is in the way", []string{"!etc/ld.so.cache"}},
 		[]string{"lxc.mount.entry = $H/d usr/lib/gpu none bind 0 0"}, "", ""},
+	{attack{"A5 the cache is a file of the host", []string{"file etc/ld.so.cache x", "dir usr/lib/gpu"}, cacheAttackFolder, "a mount is in the way", nil},
+		[]string{"lxc.mount.entry = $H/canary etc/ld.so.cache none bind 0 0"}, "", ""},
 	{attack{"A5 /etc is a directory of the host", []string{"dir etc", "dir usr/lib/gpu"}, cacheAttackFolder, "a mount is in the way", nil},
 		[]string{"lxc.mount.entry = $H/etc etc none bind 0 0"}, "", ""},
 	{attack{"A13 a mount point below a link to the host", []string{"dir usr/lib", "link usr/lib/gpu $H"}, onePoint("/usr/lib/gpu/x", false), "dangling link", nil},

@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/ldcache"
 	"gpurig/hook"
 )
 
@@ -95,13 +97,16 @@ var owned = map[string]func(t *testing.T, s *stand, f readFile){
 		}
 		s.plant(s.root, "link "+f.path+" /srv/closed/secret")
 	},
-	"a file for a group of the host's": func(t *testing.T, s *stand, f readFile) {
+	"a file for a group of the starter's": func(t *testing.T, s *stand, f readFile) {
 		copyAs(t, f.text, s.path(f.path))
-		if err := os.Chmod(s.path(f.path), 0o640); err != nil {
+		if err := errJoin(os.Chown(s.path(f.path), 0, starterGroup), os.Chmod(s.path(f.path), 0o640)); err != nil {
 			t.Fatal(err)
 		}
 	},
 }
+
+// starterGroup is a group that whoever starts the hook is in.
+const starterGroup = 4
 
 func errJoin(errs ...error) error {
 	for _, err := range errs {
@@ -198,6 +203,9 @@ func (s *stand) stages() (said string) {
 		cmd := oci
 		if stage != "oci" {
 			cmd = hookCommand(s.t, s.args(stage)...)
+		}
+		if os.Geteuid() == 0 {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{starterGroup}}}
 		}
 		out, _ := cmd.CombinedOutput() // whether it is done matters not here
 		said += string(out)
@@ -330,3 +338,82 @@ func TestA47OnlyThePlansOwnMountsAreRead(t *testing.T) {
 }
 
 func (s *stand) hostFile(p string) string { return filepath.Join(s.host, p) }
+
+// What the container's own cache has of a folder that is not read, since it is on a
+// volume, stays in it.
+func TestAVolumeKeepsItsEntries(t *testing.T) {
+	if !inMountNamespace(t) {
+		return
+	}
+	each(t, func(t *testing.T, walk bool) {
+		s := newStand(t, "file etc/ld.so.conf /opt/volume\n/opt/gone\n", "dir opt/volume", "dir usr/lib/gpu", "library usr/lib/gpu/libx.so.1 libx.so.1")
+		s.walk = walk
+		own := ldcache.Cache{Entries: []ldcache.Entry{
+			{SONAME: "libv.so.1", Path: "/opt/volume/libv.so.1", Flags: ldcache.FlagsX8664}, {SONAME: "libgone.so.1", Path: "/opt/gone/libgone.so.1", Flags: ldcache.FlagsX8664},
+		}}
+		own.Sort()
+		if err := os.WriteFile(s.path("etc/ld.so.cache"), own.Marshal(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.plant(s.host, "library volume/libv.so.1 libv.so.1")
+		mount(t, filepath.Join(s.host, "volume"), s.path("opt/volume"), "", unix.MS_BIND, "")
+		s.photo()
+		s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+		for range 3 {
+			s.run(hook.Apply)
+			cache, err := ldcache.Parse([]byte(s.read("etc/ld.so.cache")))
+			if err != nil || len(cache.Lookup("libv.so.1")) != 1 || len(cache.Lookup("libx.so.1")) != 1 || len(cache.Lookup("libgone.so.1")) != 0 {
+				t.Errorf("the cache has %v, %v", cache.Entries, err)
+			}
+		}
+		s.canary()
+	})
+}
+
+// A directory of the container's root is its own to change, also with a mode of
+// 0555; one of somebody else's only where no ids are mapped.
+func TestDirectoriesThatAreNotWritable(t *testing.T) { // A46
+	if os.Geteuid() != 0 {
+		skip(t, "needs root: directories of other users")
+	}
+	for _, tc := range []struct {
+		name         string
+		owner, owned uint32 // the container's root, and whose the directory is
+		mode         os.FileMode
+		fails        bool
+	}{
+		{"its own", 0, 0, 0o555, false},
+		{"its own, mapped", 100000, 100000, 0o555, false},
+		{"of another user", 0, 33, 0o755, false},
+		{"of another user, mapped", 100000, 100033, 0o755, true},
+		{"of the host's root, mapped", 100000, 0, 0o755, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			each(t, func(t *testing.T, walk bool) {
+				s := newStand(t, "dir usr/lib/gpu")
+				s.walk = walk
+				full(s)
+				if s.spec.Owner = (hookspec.Owner{UID: tc.owner, GID: tc.owner}); tc.owner != 0 {
+					s.chown()
+				}
+				for _, p := range []string{"usr/lib/gpu", "etc"} {
+					if err := errJoin(os.Chown(s.path(p), int(tc.owned), int(tc.owned)), os.Chmod(s.path(p), tc.mode)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				s.write()
+				before := s.tree()
+				for _, stage := range []hook.Stage{hook.Prepare, hook.Apply, hook.Finish, hook.Clean} {
+					out, err := hookCommand(t, s.args(stage)...).CombinedOutput()
+					if stage != hook.Finish && stage != hook.Clean && (err != nil) != tc.fails || err != nil && !strings.Contains(string(out), "permission denied") {
+						t.Errorf("%s: %v, %s", stage, err, out)
+					}
+				}
+				if after := s.tree(); after != before {
+					t.Errorf("taken back:\n%s", differing(before, after))
+				}
+				s.canary()
+			})
+		})
+	}
+}

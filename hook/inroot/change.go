@@ -109,8 +109,11 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 		return res, err
 	}
 	defer unix.Close(dir)
-	var st unix.Stat_t
-	switch err := calls.Lstatat(dir, path.Base(p), &st); {
+	fd, st, err := r.child(dir, path.Base(p)) // a mount there would go with what it is on
+	if err == nil {
+		unix.Close(fd)
+	}
+	switch {
 	case err == nil && (st.Mode&unix.S_IFMT == unix.S_IFREG || st.Mode&unix.S_IFMT == unix.S_IFLNK):
 		res.Change = Replaced
 	case err == nil:

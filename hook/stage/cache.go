@@ -58,6 +58,7 @@ func scan(v view, ours []string) Scan {
 	var folders []string
 	folders, s.unreached, s.confSkipped = ldcache.Order(v, ours)
 	built := ldcache.Build(v, folders)
+	keepEntries(v, &built)
 	s.links, s.skipped, s.skipsOmitted = ldcache.Within(v, built.Links, ours), built.Skipped, built.SkipsOmitted
 	built.Cache.Generator = generator
 	s.data = built.Cache.Marshal()
