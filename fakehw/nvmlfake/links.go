@@ -79,9 +79,12 @@ func (l *list) links(m host.Model, g host.GPU, p catalog.Product) {
 	if !fabric(m, p) {
 		return
 	}
+	const bandwidth, recovery, route, timeout = 2, 2 << 2, 2 << 4, 2 << 6 // each: known, and well
 	clique, health, summary, cluster := 0, 0, 0, strings.Repeat("0", 32)
+	if p.Platform() {
+		health = timeout
+	}
 	if p.Coherent() { // a rack's switches are beyond the tray
-		const bandwidth, recovery, route, timeout = 2, 2 << 2, 2 << 4, 2 << 6 // each: known, and well
 		clique, health, cluster = 2, bandwidth|recovery|route|timeout, strings.Repeat("0", 7)+"1"+strings.Repeat("0", 23)+"1"
 	}
 	if p.Platform() {

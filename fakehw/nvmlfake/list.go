@@ -241,6 +241,9 @@ func (l *list) board(m host.Model, g host.GPU, p catalog.Product) {
 	if s, _ := p.Readings(); m.Driver.Open || s.ECC && l.branch >= 525 { // closed modules use it on boards of the data centre
 		l.text("DeviceGetGspFirmwareVersion", 0, m.Driver.Version)
 	}
+	if p.Fabric() { // whether there is a coherent link; only Hopper and newer know
+		l.add("DeviceGetC2cModeInfoV", map[bool]int{true: 1}[p.Coherent()])
+	}
 	module := moduleID(g, p)
 	l.add("DeviceGetModuleId", module)
 	if p.Platform() {

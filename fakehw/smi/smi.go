@@ -5,7 +5,8 @@
 // nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows nothing but
 // what that answers; only a GPU reset, for which NVML has no call, it asks of the
 // host's channel itself (package control). What is printed follows the driver's
-// branch: the tables of 525, 535, 550, 570 and 580 differ. Processes are never
+// branch: the tables of 525, 535, 550, 570 and 580 differ, and -q -x has the elements
+// that captures of real machines have. Processes are never
 // listed: what programs do on a fake GPU is not known here.
 //
 // Names, tables, messages and exit codes are those of public output and of

@@ -84,6 +84,7 @@ static unsigned numbers(const char *call, void *d, unsigned *out, unsigned versi
 #define VERSIONED(call, n) \
 	API unsigned nvml##call(void *d, unsigned *out) { return numbers(#call, d, out, 4 * (n + 1) | 1u << 24, n); }
 
+STRUCT(DeviceGetC2cModeInfoV, 1)
 STRUCT(DeviceGetFBCStats, 3)
 STRUCT(DeviceGetRowRemapperHistogram, 5)
 VERSIONED(DeviceGetRepairStatus, 2)

@@ -16,6 +16,7 @@ static const struct option {
     {"--version", "--version", 0, "Print version information and exit.", VERSION},
     {"-L", "--list-gpus", 0, "Display a list of GPUs connected to the system.", LIST},
     {"-q", "--query", 0, "Display GPU info.", QUERY},
+    {"-x", "--xml-format", 0, "Produce XML output of -q.", -1},
     {"-i", "--id=", "ID", "Target specific GPUs: index, UUID, serial number or PCI bus ID.", -1},
     {"-f", "--filename=", "FILE", "Log to a file rather than to stdout.", -1},
     {"-d", "--display=", "SECTIONS", "Display only selected information with -q.", -1},
@@ -37,6 +38,7 @@ enum { OPTIONS = sizeof options / sizeof *options };
 struct request {
 	int action; /* SUMMARY unless asked for */
 	const char *value, *ids, *sections, *format, *file;
+	int xml;
 	unsigned every; /* milliseconds; 0: once */
 };
 
@@ -78,6 +80,9 @@ static int take(struct request *r, const struct option *o, const char *value)
 		return OK;
 	}
 	switch (o->name[1]) {
+	case 'x':
+		r->xml = 1;
+		break;
 	case 'i':
 		r->ids = value;
 		break;
@@ -111,7 +116,7 @@ static int parse(int argc, char **argv, struct request *r)
 			return bad("Option \"%s\" is missing its value.", argv[i]); /* unverified */
 		code = take(r, o, value);
 	}
-	if (!code && ((r->sections && r->action != QUERY) || (r->format && r->action != CSV && r->action != CSV_APPS)))
+	if (!code && ((r->sections && r->action != QUERY) || (r->format && r->action != CSV && r->action != CSV_APPS) || (r->xml && r->action != QUERY)))
 		return bad("Invalid combination of input arguments.");
 	return code;
 }
@@ -126,7 +131,7 @@ static int once(const struct request *r)
 		code = list();
 		break;
 	case QUERY:
-		code = query(r->sections);
+		code = r->xml ? xml() : query(r->sections);
 		break;
 	case CSV:
 		code = csv(r->value, r->format);

@@ -92,8 +92,56 @@ struct fabric {
 	unsigned char state;
 };
 
+/* The third form, which has the fabric's health. */
+struct fabric_v3 {
+	unsigned version;
+	unsigned char cluster[16];
+	unsigned status, clique;
+	unsigned char state;
+	unsigned health;
+	unsigned char summary;
+};
+
 struct pair {
 	unsigned a, b;
+};
+
+struct field_value {
+	unsigned id, scope;
+	long long when, took;
+	unsigned type, code;
+	union {
+		unsigned ui;
+		int si;
+		long long sll;
+	} value;
+};
+
+struct sram_status {
+	unsigned version;
+	unsigned long long aggregate_parity, aggregate_secded, aggregate_corrected, volatile_parity, volatile_secded, volatile_corrected;
+	unsigned long long l2, sm, pcie, mcu, other;
+	unsigned exceeded;
+};
+
+struct repair {
+	unsigned version, pending[2];
+};
+
+/* A version and one number: of the temperature margin, and of the addressing mode. */
+struct margin {
+	unsigned version;
+	int degrees;
+};
+
+struct platform {
+	unsigned version;
+	unsigned char guid[16], chassis[16], slot, tray, host, peer, module;
+};
+
+struct pci_ext {
+	unsigned version, domain, bus, device, id, subsystem, base_class, sub_class;
+	char bus_id[32];
 };
 
 /* A structure's size and the number of its form are its version field. */
@@ -141,6 +189,8 @@ struct pair {
 	X(DeviceGetPcieReplayCounter, (device, unsigned *))                                \
 	X(DeviceGetFanSpeed, (device, unsigned *))                                         \
 	X(DeviceGetPerformanceState, (device, unsigned *))                                 \
+	X(DeviceGetC2cModeInfoV, (device, unsigned *))                                     \
+	X(DeviceGetPowerState, (device, unsigned *))                                       \
 	X(DeviceGetMemoryInfo, (device, struct memory *))                                  \
 	X(DeviceGetMemoryInfo_v2, (device, struct memory_v2 *))                            \
 	X(DeviceGetBAR1MemoryInfo, (device, struct memory *))                              \
@@ -163,6 +213,30 @@ struct pair {
 	X(DeviceGetMaxClockInfo, (device, unsigned, unsigned *))                           \
 	X(DeviceGetApplicationsClock, (device, unsigned, unsigned *))                      \
 	X(DeviceGetDefaultApplicationsClock, (device, unsigned, unsigned *))               \
+	X(DeviceGetFieldValues, (device, int, struct field_value *))                       \
+	X(DeviceGetCurrentClocksThrottleReasons, (device, unsigned long long *))           \
+	X(DeviceGetSupportedClocksThrottleReasons, (device, unsigned long long *))         \
+	X(DeviceGetMemoryErrorCounter, (device, unsigned, unsigned, unsigned, unsigned long long *)) \
+	X(DeviceGetSramEccErrorStatus, (device, struct sram_status *))                     \
+	X(DeviceGetRepairStatus, (device, struct repair *))                                \
+	X(DeviceGetRetiredPages, (device, unsigned, unsigned *, unsigned long long *))     \
+	X(DeviceGetRetiredPagesPendingStatus, (device, unsigned *))                        \
+	X(DeviceGetRemappedRows, (device, unsigned *, unsigned *, unsigned *, unsigned *)) \
+	X(DeviceGetRowRemapperHistogram, (device, unsigned *))                             \
+	X(DeviceGetEncoderStats, (device, unsigned *, unsigned *, unsigned *))             \
+	X(DeviceGetFBCStats, (device, unsigned *))                                         \
+	X(DeviceGetConfComputeProtectedMemoryUsage, (device, struct memory *))             \
+	X(DeviceGetPcieThroughput, (device, unsigned, unsigned *))                         \
+	X(DeviceGetJpgUtilization, (device, unsigned *, unsigned *))                       \
+	X(DeviceGetOfaUtilization, (device, unsigned *, unsigned *))                       \
+	X(DeviceGetMarginTemperature, (device, struct margin *))                           \
+	X(DeviceGetAddressingMode, (device, struct margin *))                              \
+	X(DeviceGetMaxCustomerBoostClock, (device, unsigned, unsigned *))                  \
+	X(DeviceGetGpuMaxPcieLinkGeneration, (device, unsigned *))                         \
+	X(DeviceGetModuleId, (device, unsigned *))                                         \
+	X(DeviceGetPlatformInfo, (device, struct platform *))                              \
+	X(DeviceGetPciInfoExt, (device, struct pci_ext *))                                 \
+	X(DeviceGetGpuFabricInfoV, (device, struct fabric_v3 *))                           \
 	X(DeviceGetGpuFabricInfo, (device, struct fabric *))                               \
 	X(DeviceGetComputeRunningProcesses_v3, (device, unsigned *, void *))               \
 	X(DeviceGetGraphicsRunningProcesses_v3, (device, unsigned *, void *))              \

@@ -60,6 +60,7 @@ int number(const char *text, unsigned *out);
 int list(void);
 int table(void);
 int query(const char *sections);
+int xml(void);
 int csv(const char *fields, const char *format);
 int csv_apps(const char *fields, const char *format);
 int csv_help(void);
