@@ -33,16 +33,20 @@ func Render(file string, r Report) ([]byte, error) {
 }
 
 // CheckFile says, before a run, whether Write could write the file: the format
-// is known, the folder is there and can be written to, nothing but a regular file is
-// in the way.
+// is known, the folder can be written to, or made, and nothing but a regular file is in
+// the way.
 func CheckFile(file string) error {
 	if _, err := Render(file, Report{}); err != nil {
 		return err
 	}
 	dir := filepath.Dir(file)
-	if info, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: there is no folder %s", file, dir)
-	} else if err != nil {
+	for {
+		if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir) // Write makes what is below
+	}
+	if info, err := os.Stat(dir); err != nil {
 		return err
 	} else if !info.IsDir() {
 		return fmt.Errorf("%s: %s is no folder", file, dir)
@@ -58,13 +62,16 @@ func CheckFile(file string) error {
 }
 
 // Write writes the report, in the format of the extension: the old file or the
-// new one, never a part.
+// new one, never a part. It makes the folder.
 func Write(file string, r Report) error {
 	if err := CheckFile(file); err != nil {
 		return err
 	}
 	data, err := Render(file, r)
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return err
 	}
 	return WriteFile(file, data)

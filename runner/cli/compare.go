@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -46,6 +47,9 @@ It exits 1 when something fails, is broken, or is not judged any more, that was.
 			if file != "" {
 				page, err := reports.HTML(now, &c)
 				if err != nil {
+					return broken(err)
+				}
+				if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 					return broken(err)
 				}
 				if err := reports.WriteFile(file, page); err != nil {

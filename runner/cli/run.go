@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"gpurig/runner/doctor"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target/lxd"
+	"gpurig/scenarios"
 )
 
 type runFlags struct {
@@ -95,6 +97,11 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	faults, err := fault.ParseList(f.faults)
 	if err != nil {
 		return err
+	}
+	for _, a := range args {
+		if _, err := os.Lstat(a); err == nil && scenarios.Has(scenarios.Files, a) {
+			show.Fprintf(s.Err, "note: %s is taken for the shipped scenarios of that name; what is here is ./%s\n", a, a)
+		}
 	}
 	variants, shard, err := f.variants(args)
 	if err != nil {
