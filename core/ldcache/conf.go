@@ -36,12 +36,14 @@ func Conf(v View) (folders []string, skipped []Skip) {
 	return c.folders, c.skipped
 }
 
-// defaultFolders are those built into ldconfig. Multiarch distributions name
-// their folders in ld.so.conf.d and leave lib64 to the loader alone.
+// defaultFolders are those built into ldconfig. That of a multiarch distribution has
+// the folders of its own architecture first, and leaves lib64 to the loader alone
+// (seen with Debian's of glibc 2.36). Its C library tells: the folders themselves may
+// be there for the driver alone.
 func defaultFolders(v View) []string {
 	for _, tuple := range []string{"x86_64-linux-gnu", "aarch64-linux-gnu", "i386-linux-gnu"} {
-		if _, info, err := resolve(v, "/usr/lib/"+tuple); err == nil && info.Mode.IsDir() {
-			return []string{"/lib", "/usr/lib"}
+		if _, _, err := resolve(v, "/lib/"+tuple+"/libc.so.6"); err == nil {
+			return []string{"/lib/" + tuple, "/usr/lib/" + tuple, "/lib", "/usr/lib"}
 		}
 	}
 	out := []string{"/lib", "/usr/lib"}

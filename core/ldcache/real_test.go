@@ -263,3 +263,25 @@ func differing(got, want []string) string {
 	}
 	return b.String()
 }
+
+// The folders that are built into a multiarch ldconfig are those that Conf adds.
+func TestTheBuiltInFolders(t *testing.T) {
+	cmd := exec.Command(ldconfig(t), "-v", "-N", "-X", "-f", "/dev/null")
+	cmd.Env = []string{"LC_ALL=C"}
+	out, _ := cmd.CombinedOutput() // what it says of single libraries does not count
+	var real []string
+	for line := range strings.Lines(string(out)) {
+		if dir, _, ok := strings.Cut(line, ": (from <builtin>:"); ok {
+			real = append(real, dir)
+		}
+	}
+	const tuple = "/usr/lib/x86_64-linux-gnu"
+	if _, err := os.Stat(tuple); err != nil || len(real) == 0 {
+		t.Skipf("this machine's ldconfig is of no multiarch distribution, or does not say: %q", real)
+	}
+	// A folder that is another by a link counts once there.
+	got, _ := Conf(files{tuple + "/libc.so.6": "", "/lib": "-> usr/lib"})
+	if got[0] != real[0] || !slices.Contains(real, "/lib") {
+		t.Errorf("Conf adds %q; ldconfig has %q", got, real)
+	}
+}

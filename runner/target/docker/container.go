@@ -218,9 +218,8 @@ func noAnswer(err error) bool {
 // lost engine, a name that is taken or a full disk is no answer.
 func answer(err error) error {
 	text := err.Error()
-	if _, said, ok := strings.Cut(text, "cdi-hook: "); ok {
-		said, _, _ = strings.Cut(said, `\n`)
-		err = fmt.Errorf("cdi-hook: %s", strings.TrimSpace(said))
+	if said := target.HookSaid(text); said != "" {
+		err = errors.New(said)
 	}
 	lost := noAnswer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {

@@ -70,19 +70,12 @@ func (c *Container) Problem(output string) string {
 // it comes to that.
 func (c *Container) Forget() error { return c.World.RemoveCgroups(c.Name + "*") }
 
-// startProblem finds what went wrong first: the hook's own last words (its notes
-// come before), else the first error of liblxc.
+// startProblem finds what went wrong first: the hook's own words, else the first error
+// of liblxc.
 func startProblem(log, output string) string {
-	hook, first := "", ""
+	first := ""
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
-		_, said, ok := strings.Cut(line, " produced output: ")
-		if !ok {
-			said = line
-		}
-		if strings.HasPrefix(said, "cdi-hook: ") {
-			hook = said
-		}
 		if _, text, ok := strings.Cut(line, " ERROR "); ok && first == "" {
 			// "lxc-start NAME TIME ERROR MODULE - FILE:FUNCTION:LINE - MESSAGE"
 			_, text, _ = strings.Cut(text, " - ")
@@ -90,7 +83,7 @@ func startProblem(log, output string) string {
 			first = "lxc-start: " + text
 		}
 	}
-	return cmp.Or(hook, first, strings.TrimSpace(output), "lxc-start: ended without a word")
+	return cmp.Or(target.HookSaid(log), first, strings.TrimSpace(output), "lxc-start: ended without a word")
 }
 
 // Stop is part of target.Container. It does what lxc-stop does: SIGPWR to the

@@ -1,6 +1,7 @@
 package lxd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,14 +126,17 @@ func (c *Container) answer(ctx context.Context, err error) error {
 // 30 seconds: LXD 5.0 and Incus, LXD 6.
 var gaveUp = []string{"Hook didn't finish within 30s", "context deadline exceeded"}
 
-// firstProblem finds in liblxc's log what went wrong first: the last words of a hook,
-// of ours rather than the daemon's, else the first error.
+// firstProblem finds in liblxc's log what went wrong first: the words of our hook, else
+// the last of the daemon's, else the first error.
 func firstProblem(log string) (why string, ours bool) {
+	if said := target.HookSaid(log); said != "" {
+		return said, true
+	}
 	hook, first := "", ""
 	for line := range strings.Lines(log) {
 		line = strings.TrimSpace(line)
-		if _, said, ok := strings.Cut(line, " produced output: "); ok && (strings.HasPrefix(said, "cdi-hook: ") || !ours && strings.HasPrefix(said, "Error: ")) {
-			hook, ours = said, strings.HasPrefix(said, "cdi-hook: ")
+		if _, said, ok := strings.Cut(line, " produced output: "); ok && strings.HasPrefix(said, "Error: ") {
+			hook = said
 		}
 		if _, text, ok := strings.Cut(line, " ERROR "); ok && first == "" {
 			// "lxc NAME TIME ERROR MODULE - FILE:FUNCTION:LINE - MESSAGE"
@@ -141,10 +145,7 @@ func firstProblem(log string) (why string, ours bool) {
 			first = "liblxc: " + text
 		}
 	}
-	if hook != "" {
-		return hook, ours
-	}
-	return first, false
+	return cmp.Or(hook, first), false
 }
 
 // Warnings is part of target.Container.

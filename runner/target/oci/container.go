@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -127,26 +128,17 @@ func (c *Container) Forget() error {
 // Problem is part of foreground.Program.
 func (c *Container) Problem(output string) string { return problem(c.runtime, output) }
 
-// problem is what a runtime complained of: the hook's own last words, else the
-// runtime's first error.
+// problem is what a runtime complained of: the hook's own words, else the runtime's
+// first error.
 func problem(runtime, output string) string {
-	hook, first := "", ""
+	first := ""
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
-		if _, said, ok := strings.Cut(line, "cdi-hook: "); ok {
-			hook = "cdi-hook: " + strings.Trim(strings.ReplaceAll(said, `\n`, " "), `" `)
-		}
 		if line != "" && first == "" && !strings.Contains(line, "level=warning") {
 			first = runtime + ": " + line
 		}
 	}
-	switch {
-	case hook != "":
-		return hook
-	case first != "":
-		return first
-	}
-	return runtime + ": ended without a word"
+	return cmp.Or(target.HookSaid(output), first, runtime+": ended without a word")
 }
 
 // Plug is part of target.Container, Unplug too.

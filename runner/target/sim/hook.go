@@ -60,7 +60,7 @@ func (c *Container) hook(s *space, at stage.Stage, key string) error {
 // rootIn is the container's root as its hooks work in it, as mounted in s.
 func (c *Container) rootIn(s *space) root {
 	uid, _ := inside(c.conf.UIDs, c.file.Owner.UID)
-	return root{s, uid}
+	return root{space: s, uid: uid, owner: c.file.Owner}
 }
 
 // cacheKey says what a loader cache is made from: the image, the host, and what

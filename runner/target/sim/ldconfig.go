@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -46,6 +47,9 @@ func ldconfig(s *space) error {
 	if len(built.Links) > 0 {
 		built = ldcache.Build(v, folders)
 	}
+	if program, err := s.ReadFile(image.Ldconfig); err == nil {
+		built.Cache.Generator = generator(program)
+	}
 	dir, err := s.Resolve(path.Dir(ldcache.File))
 	if err != nil {
 		return err
@@ -68,4 +72,15 @@ type cacheView struct{ *space }
 func (v cacheView) Lstat(p string) (ldcache.Info, error) {
 	i, err := v.space.Lstat(p)
 	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
+}
+
+// generator is what a program of glibc calls itself in a cache, "ldconfig (GNU libc)
+// stable release version 2.36"; empty: it is none.
+func generator(program []byte) string {
+	_, rest, found := bytes.Cut(program, []byte("\x00ldconfig ("))
+	name, _, ended := bytes.Cut(rest, []byte{0})
+	if !found || !ended {
+		return ""
+	}
+	return "ldconfig (" + string(name)
 }

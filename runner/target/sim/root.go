@@ -10,27 +10,73 @@ import (
 	"strings"
 	"syscall"
 
+	"gpurig/core/hookspec"
 	"gpurig/fakehw/tree"
 	"gpurig/hook/inroot"
 	"gpurig/hook/stage"
 )
 
 // A root is a space as the hook works in it. It answers as inroot.Root does: reads
-// cross mounts; changes are made on the container's own file systems alone, the
+// are made with the ids of the container's root and no rights over modes, and cross
+// the plan's own mounts, of which there are no others; changes are made on the container's own file systems alone, the
 // root and the fresh /dev, and their paths cross no other.
 type root struct {
 	*space
-	uid uint32 // of the container's root, as the file system has it
+	uid   uint32         // of the container's root, as the file system has it
+	owner hookspec.Owner // and as the host has it
 }
 
 var _ stage.Root = root{}
 
+// may says why p cannot be read, or, for want 0, not be found: the folders on the way
+// must let pass.
+func (r root) may(op, p string, follow bool, want uint32) error {
+	real, at, via, err := r.find(op, p, follow)
+	if err != nil {
+		return err
+	}
+	for ; ; want = 1 {
+		i, own := at.info(), r.owner
+		if via.own {
+			own = hookspec.Owner{UID: r.uid, GID: r.uid}
+		}
+		bits := uint32(i.Mode.Perm())
+		switch {
+		case i.UID == own.UID:
+			bits >>= 6
+		case i.GID == own.GID:
+			bits >>= 3
+		}
+		if bits&want != want {
+			return &fs.PathError{Op: op, Path: p, Err: syscall.EACCES}
+		}
+		if real == "/" {
+			return nil
+		}
+		real = path.Dir(real)
+		at, via, _ = r.direct(real)
+	}
+}
+
+func (r root) Readlink(p string) (string, error) {
+	if err := r.may("readlink", p, false, 0); err != nil {
+		return "", err
+	}
+	return r.space.Readlink(p)
+}
+
 func (r root) Lstat(p string) (inroot.Info, error) {
+	if err := r.may("lstat", p, false, 0); err != nil {
+		return inroot.Info{}, err
+	}
 	i, err := r.space.Lstat(p)
 	return inroot.Info{Mode: i.Mode, Size: i.Size, UID: i.UID, GID: i.GID}, err
 }
 
 func (r root) ReadFile(p string, limit int64) ([]byte, error) {
+	if err := r.may("open", p, true, 4); err != nil {
+		return nil, err
+	}
 	data, err := r.space.ReadFile(p)
 	if err == nil && int64(len(data)) > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: inroot.ErrLimit}
@@ -39,6 +85,9 @@ func (r root) ReadFile(p string, limit int64) ([]byte, error) {
 }
 
 func (r root) OpenFile(p string) (inroot.File, error) {
+	if err := r.may("open", p, true, 4); err != nil {
+		return nil, err
+	}
 	data, err := r.space.ReadFile(p)
 	return file{bytes.NewReader(data)}, err
 }
@@ -48,11 +97,20 @@ type file struct{ *bytes.Reader }
 func (file) Close() error { return nil }
 
 func (r root) ReadDir(p string, limit int) ([]string, error) {
-	names, err := r.space.ReadDir(p)
-	if err == nil && len(names) > limit {
-		return nil, &fs.PathError{Op: "readdir", Path: p, Err: inroot.ErrLimit}
+	if err := r.may("open", p, true, 0); err != nil {
+		return nil, err
 	}
-	return names, err
+	names, err := r.space.ReadDir(p)
+	if err == nil { // what is no folder is told first
+		err = r.may("open", p, true, 4)
+	}
+	if err == nil && len(names) > limit {
+		err = &fs.PathError{Op: "readdir", Path: p, Err: inroot.ErrLimit}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return names, nil
 }
 
 // anchor is the mount that p is changed on.
