@@ -101,7 +101,7 @@ func (m *hostState) open(source SpecSource) (*passthrough.Host, error) {
 	return passthrough.New(t.tree, lib, passthrough.HostOptions{
 		Generate: func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 			r := m.request()
-			r.Options = specgen.HostOptions(m.model, o)
+			r.Options = o
 			return source.Generate(ctx, r)
 		},
 	}), nil

@@ -14,10 +14,11 @@ import (
 // library knows; a nil n means that there is none, and then NVML indexes are -1
 // and names, UUIDs and MIG instances are what the kernel driver's files say.
 //
-// It changes nothing and never guesses: a number that no source gives is -1, a
-// text that cannot be understood is a *ParseError, two sources that disagree
-// are a *ConflictError, and an entry that vanishes while it is read is an error
-// that wraps fs.ErrNotExist. A host without GPUs is no error.
+// It changes nothing and never guesses: a number that no source gives is -1. What
+// cannot be read or understood, or what two sources disagree about, is a Problem of
+// the GPU that it is about, or of the Model, and keeps nothing else from being
+// found. The error says that a directory which lists devices could not be read. A
+// host without GPUs is no error.
 func Discover(r Root, n NVML) (Model, error) {
 	d := &discovery{r: r, nvml: n}
 	for _, part := range []struct {
@@ -50,7 +51,19 @@ type discovery struct {
 
 // problem notes what could not be read or understood.
 func (d *discovery) problem(what string, err error) {
-	d.m.Problems = append(d.m.Problems, Problem{What: what, Text: strings.ReplaceAll(err.Error(), "\n", "; ")})
+	if err == nil {
+		return
+	}
+	d.m.Problems = append(d.m.Problems, Problem{What: what, Text: oneLine(err)})
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// disable notes why a GPU is not to be used; the first reason stays.
+func disable(g *GPU, err error) {
+	if err != nil && g.Problem == "" {
+		g.Problem = oneLine(err)
+	}
 }
 
 // missing reports whether err says that nothing is at a path.
@@ -113,22 +126,15 @@ func (d *discovery) isLink(p string) (bool, error) {
 // system reads architecture, kernel, distribution and IOMMU.
 func (d *discovery) system() error {
 	release, err := d.text("/proc/sys/kernel/osrelease")
-	if err != nil {
-		return err
-	}
+	d.problem("kernel", err)
 	d.m.Kernel = strings.TrimSpace(release)
 	line, _, err := d.optional("/proc/cmdline")
-	if err != nil {
-		return err
-	}
+	d.problem("kernel command line", err)
 	d.m.Cmdline = strings.TrimRight(line, "\n")
-	if d.m.Arch, err = d.arch(); err != nil {
-		return err
-	}
+	d.m.Arch, err = d.arch()
+	d.problem("architecture", err)
 	text, _, err := d.optional("/etc/os-release")
-	if err != nil {
-		return err
-	}
+	d.problem("distribution", err)
 	values := ParseOSRelease(text)
 	d.m.OS = OS{ID: values["ID"], VersionID: values["VERSION_ID"]}
 	if d.m.OS.MergedUsr, err = d.isLink("/lib"); err != nil {
@@ -166,25 +172,28 @@ func (d *discovery) arch() (string, error) {
 	return "", fmt.Errorf("neither /proc/sys/kernel/arch nor a known loader tells the architecture: %w", fs.ErrNotExist)
 }
 
+// nvidiaDriver is what a Problem of NVIDIA's kernel driver is about.
+const nvidiaDriver = "NVIDIA's kernel driver"
+
 // driver reads what of NVIDIA's kernel driver is loaded.
 func (d *discovery) driver() error {
 	version, ok, err := d.optional("/sys/module/nvidia/version")
-	if err != nil || !ok {
-		return err
+	d.problem(nvidiaDriver, err)
+	if err == nil && !ok {
+		return nil
 	}
 	out := &Driver{Version: strings.TrimSpace(version)}
 	text, err := d.text("/proc/driver/nvidia/version")
-	if err != nil {
-		return err
+	if err == nil {
+		var said string
+		said, out.Open, err = ParseDriverVersion(text)
+		if err != nil {
+			err = inFile("/proc/driver/nvidia/version", err)
+		} else if said != out.Version && version != "" {
+			err = &ConflictError{"driver version", "/sys/module/nvidia/version", out.Version, "/proc/driver/nvidia/version", said}
+		}
 	}
-	said, open, err := ParseDriverVersion(text)
-	if err != nil {
-		return inFile("/proc/driver/nvidia/version", err)
-	}
-	if said != out.Version {
-		return &ConflictError{"driver version", "/sys/module/nvidia/version", out.Version, "/proc/driver/nvidia/version", said}
-	}
-	out.Open = open
+	d.problem(nvidiaDriver, err)
 	names, err := d.list("/sys/module")
 	if err != nil {
 		return err
@@ -209,11 +218,12 @@ func (d *discovery) driver() error {
 func (d *discovery) majors() error {
 	text, ok, err := d.optional("/proc/devices")
 	if err != nil || !ok {
-		return err
+		d.problem("device numbers", err)
+		return nil
 	}
 	all, err := ParseProcDevices(text)
 	if err != nil {
-		return inFile("/proc/devices", err)
+		d.problem("device numbers", inFile("/proc/devices", err))
 	}
 	for _, x := range all {
 		used := slices.ContainsFunc(d.m.Nodes, func(n nodeOf) bool { return n.Num.Major == x.Major && n.Type == x.Type })

@@ -38,9 +38,7 @@ func (d *discovery) gpus() error {
 		return 1
 	})
 	for i := range d.m.GPUs {
-		if err := d.gpu(&d.m.GPUs[i]); err != nil {
-			return err
-		}
+		disable(&d.m.GPUs[i], d.gpu(&d.m.GPUs[i]))
 	}
 	return nil
 }
@@ -186,11 +184,11 @@ func (d *discovery) library() error {
 			if dev.PCI != nil {
 				at = dev.PCI.String()
 			}
-			return &ConflictError{fmt.Sprintf("GPU with NVML index %d", dev.Index), "the management library", at, "/sys", "no such GPU"}
+			what := fmt.Sprintf("GPU with NVML index %d", dev.Index)
+			d.problem(what, &ConflictError{what, "the management library", at, "/sys", "no such GPU"})
+			continue
 		}
-		if err := merge(&d.m.GPUs[i], dev); err != nil {
-			return err
-		}
+		merge(&d.m.GPUs[i], dev)
 	}
 	return nil
 }
@@ -210,22 +208,22 @@ func (d *discovery) match(dev NVMLDevice) int {
 	return slices.IndexFunc(d.m.GPUs, func(g GPU) bool { return g.PCI == nil && g.Index < 0 })
 }
 
-// merge puts what the library says into g, where the files do not contradict.
-func merge(g *GPU, dev NVMLDevice) error {
+// merge puts what the library says into g. Where the files contradict, what they say
+// stays, and the GPU is not to be used.
+func merge(g *GPU, dev NVMLDevice) {
 	name := g.Platform
 	if g.PCI != nil {
 		name = g.PCI.BDF.String()
 	}
 	if g.Minor >= 0 && dev.Minor >= 0 && g.Minor != dev.Minor {
-		return &ConflictError{"minor of GPU " + name, "/proc", strconv.Itoa(g.Minor), "the management library", strconv.Itoa(dev.Minor)}
+		disable(g, &ConflictError{"minor of GPU " + name, "/proc", strconv.Itoa(g.Minor), "the management library", strconv.Itoa(dev.Minor)})
 	}
 	if g.UUID != "" && dev.UUID != "" && g.UUID != dev.UUID {
-		return &ConflictError{"UUID of GPU " + name, "/proc", g.UUID, "the management library", dev.UUID}
+		disable(g, &ConflictError{"UUID of GPU " + name, "/proc", g.UUID, "the management library", dev.UUID})
 	}
-	if dev.Minor >= 0 {
+	if g.Minor < 0 {
 		g.Minor = dev.Minor
 	}
 	g.Index, g.MIG, g.ComputeCap, g.MemoryMiB = dev.Index, dev.MIG.clone(), dev.ComputeCap, dev.MemoryMiB
-	g.Name, g.UUID, g.VBIOS = cmp.Or(dev.Name, g.Name), cmp.Or(dev.UUID, g.UUID), cmp.Or(dev.VBIOS, g.VBIOS)
-	return nil
+	g.Name, g.UUID, g.VBIOS = cmp.Or(dev.Name, g.Name), cmp.Or(g.UUID, dev.UUID), cmp.Or(dev.VBIOS, g.VBIOS)
 }

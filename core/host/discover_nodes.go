@@ -22,9 +22,7 @@ func (d *discovery) nodes() error {
 	}
 	for _, name := range names {
 		if gpuNode(name) {
-			if err := d.node("/dev/"+name, 1); err != nil {
-				return err
-			}
+			d.problem("device node /dev/"+name, d.node("/dev/"+name, 1))
 		}
 	}
 	slices.SortFunc(d.m.Nodes, func(a, b device.Node) int { return strings.Compare(a.Path, b.Path) })

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -22,19 +23,18 @@ func (d *discovery) pci() error {
 	var rest []PCIFunction
 	for _, name := range names {
 		f, err := d.function(name)
-		if err != nil {
-			return err
-		}
-		pf, virtual, err := d.physical(name)
-		if err != nil {
-			return err
+		pf, virtual, perr := d.physical(name)
+		err = cmp.Or(err, perr)
+		v := VF{PCIFunction: f, PF: pf}
+		if virtual && isGPU(f) && err == nil {
+			v, err = d.virtual(f, pf)
 		}
 		switch {
+		case err != nil && !virtual && isGPU(f):
+			d.m.GPUs = append(d.m.GPUs, GPU{PCI: &f, Minor: -1, Index: -1, Card: -1, Render: -1, Problem: oneLine(err)})
+		case err != nil:
+			d.problem("PCI function "+name, err)
 		case virtual && isGPU(f):
-			v, err := d.virtual(f, pf)
-			if err != nil {
-				return err
-			}
 			d.m.VFs = append(d.m.VFs, v)
 		case isGPU(f):
 			d.m.GPUs = append(d.m.GPUs, GPU{PCI: &f, Minor: -1, Index: -1, Card: -1, Render: -1})
@@ -76,7 +76,7 @@ func isGPU(f PCIFunction) bool {
 }
 
 // function reads one entry of /sys/bus/pci/devices
-// (Documentation/ABI/testing/sysfs-bus-pci).
+// (Documentation/ABI/testing/sysfs-bus-pci). With an error comes what could be read.
 func (d *discovery) function(name string) (PCIFunction, error) {
 	f := PCIFunction{NUMANode: -1, IOMMUGroup: -1}
 	dir, err := d.device(name)
@@ -87,6 +87,7 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 		return f, fmt.Errorf("%s: %w", pciDevices, err)
 	}
 	var class, revision uint64
+	var first error
 	for _, a := range []struct {
 		name   string
 		digits int
@@ -101,15 +102,20 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 	} {
 		text, err := d.text(dir + "/" + a.name)
 		if err != nil {
-			return f, err
+			first = cmp.Or(first, err)
+			continue
 		}
 		v, err := parseHexAttr(text, a.digits)
 		if err != nil {
-			return f, inFile(dir+"/"+a.name, err)
+			first = cmp.Or(first, inFile(dir+"/"+a.name, err))
+			continue
 		}
 		a.set(v)
 	}
 	f.Class, f.Revision = pci.Class(class), uint8(revision)
+	if first != nil {
+		return f, first
+	}
 	if f.Driver, err = d.linkBase(dir + "/driver"); err != nil {
 		return f, err
 	}

@@ -47,7 +47,7 @@ func (d *discovery) tegra() error {
 		return err
 	} else if ok {
 		if t.Release, t.Revision, err = ParseTegraRelease(text); err != nil {
-			return inFile("/etc/nv_tegra_release", err)
+			d.problem("release of Jetson Linux", inFile("/etc/nv_tegra_release", err))
 		}
 	}
 	names, err := d.list(CSVDir)

@@ -35,27 +35,42 @@ func built(t *testing.T, profile string) (*tree.Tree, host.Model) {
 // t4 is the first GPU of the profile t4-server.
 const t4 = "/sys/bus/pci/devices/0000:3b:00.0"
 
-func TestB44B46DiscoverRefusesWhatItCannotRead(t *testing.T) {
+// problems are what a model says is wrong with the host, GPUs' first.
+func problems(m host.Model) (out []string) {
+	for _, g := range m.GPUs {
+		if g.Problem != "" {
+			out = append(out, "GPU "+g.PCI.BDF.String()+": "+g.Problem)
+		}
+	}
+	for _, p := range m.Problems {
+		out = append(out, p.What+": "+p.Text)
+	}
+	return out
+}
+
+// What cannot be understood disables the device that it is about, and says so; the
+// GPU beside it is what it is on the healthy host.
+func TestB44B46WhatCannotBeReadDisablesTheDeviceThatItIsAbout(t *testing.T) {
+	const gpu = "GPU 0000:3b:00.0"
 	info := "/proc/driver/nvidia/gpus/0000:3b:00.0/information"
 	for _, tc := range []struct {
 		name, path, content string
-		path2               string // where the error says the mistake is; empty: path
-		why                 string
+		about, why          string
 	}{
-		{name: "vendor too long", path: t4 + "/vendor", content: "0x010de\n", why: "want 4 hex digits"},
-		{name: "vendor of junk", path: t4 + "/vendor", content: "nvidia", why: "want 4 hex digits"},
-		{name: "class short", path: t4 + "/class", content: "0x0302\n", why: "want 6 hex digits"},
-		{name: "revision empty", path: t4 + "/revision", content: "", why: "want 2 hex digits"},
-		{name: "NUMA node of junk", path: t4 + "/numa_node", content: "-7\n", why: "not the number of a node"},
-		{name: "resource of two columns", path: t4 + "/resource", content: "0x1 0x2\n", why: "start, end and flags"},
-		{name: "resource backwards", path: t4 + "/resource", content: "0x2 0x1 0x200\n", why: "ends before it starts"},
-		{name: "minor -1", path: info, content: "Device Minor: -1\n", why: "0 to 247"},
-		{name: "information empty", path: info, content: "", why: "no such line"},
-		{name: "version empty", path: "/proc/driver/nvidia/version", content: "", why: "NVRM version"},
-		{name: "majors of junk", path: "/proc/devices", content: "195 nvidia\n", why: "before the first section"},
+		{name: "vendor too long", path: t4 + "/vendor", content: "0x010de\n", about: gpu, why: "want 4 hex digits"},
+		{name: "vendor of junk", path: t4 + "/vendor", content: "nvidia", about: gpu, why: "want 4 hex digits"},
+		{name: "class short", path: t4 + "/class", content: "0x0302\n", about: "PCI function 0000:3b:00.0", why: "want 6 hex digits"},
+		{name: "revision empty", path: t4 + "/revision", content: "", about: gpu, why: "want 2 hex digits"},
+		{name: "NUMA node of junk", path: t4 + "/numa_node", content: "-7\n", about: gpu, why: "not the number of a node"},
+		{name: "resource of two columns", path: t4 + "/resource", content: "0x1 0x2\n", about: gpu, why: "start, end and flags"},
+		{name: "resource backwards", path: t4 + "/resource", content: "0x2 0x1 0x200\n", about: gpu, why: "ends before it starts"},
+		{name: "minor -1", path: info, content: "Device Minor: -1\n", about: gpu, why: "0 to 247"},
+		{name: "information empty", path: info, content: "", about: gpu, why: "no such line"},
+		{name: "version empty", path: "/proc/driver/nvidia/version", content: "", about: "NVIDIA's kernel driver", why: "NVRM version"},
+		{name: "majors of junk", path: "/proc/devices", content: "195 nvidia\n", about: "device numbers", why: "before the first section"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r, _ := built(t, "t4-server")
+			r, want := built(t, "t4-server")
 			real, err := host.Resolve(r, tc.path)
 			if err != nil {
 				t.Fatal(err)
@@ -64,12 +79,12 @@ func TestB44B46DiscoverRefusesWhatItCannotRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, err := host.Discover(r, nil)
-			wantMalformed(t, err, tc.why)
-			if e, ok := errors.AsType[*host.ParseError](err); ok && e.Path != real {
-				t.Errorf("the error is about %q; want %q", e.Path, real)
+			got := problems(m)
+			if err != nil || len(got) != 1 || !strings.HasPrefix(got[0], tc.about+": "+real) || !strings.Contains(got[0], tc.why) {
+				t.Errorf("%q, %v; want one problem of %s that names %s and says %q", got, err, tc.about, real, tc.why)
 			}
-			if len(m.GPUs) > 0 || m.Kernel != "" {
-				t.Errorf("a model came along with the error: %+v", m)
+			if other := m.GPUs[len(m.GPUs)-1]; other.Problem != "" || other.Minor != 1 || other.UUID != want.GPUs[1].UUID {
+				t.Errorf("the other GPU is %+v", other)
 			}
 		})
 	}
@@ -88,13 +103,15 @@ func TestB46SpellingsOfAnIDHaveOneForm(t *testing.T) {
 	}
 }
 
-func TestB46ADriverLinkThatLeadsNowhereIsAnError(t *testing.T) {
+func TestB46ADriverLinkThatLeadsNowhereDisablesItsGPU(t *testing.T) {
 	r, _ := built(t, "t4-server")
 	if err := r.Symlink(t4+"/driver", "../../../bus/pci/drivers/gone"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := host.Discover(r, nil)
-	wantMalformed(t, err, "leads nowhere")
+	m, err := host.Discover(r, nil)
+	if got := problems(m); err != nil || len(got) != 1 || !strings.Contains(got[0], "GPU 0000:3b:00.0: ") || !strings.Contains(got[0], "leads nowhere") {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 // failing is a root on which reading one path fails a number of times.
@@ -118,27 +135,28 @@ func TestB45EntriesThatVanish(t *testing.T) {
 		name, path string
 		err        error
 		times      int
-		want       error
+		want       string
 	}{
-		{"attribute gone once", "0000:3b:00.0/vendor", syscall.ENOENT, 1, nil},
-		{"attribute gone for good", "0000:3b:00.0/vendor", syscall.ENOENT, 9, fs.ErrNotExist},
-		{"attribute fails", "0000:3b:00.0/class", syscall.EIO, 1, syscall.EIO},
-		{"GPU fell off the bus", "0000:3b:00.0/config", syscall.EIO, 9, nil}, // not read
-		{"information gone for good", "0000:3b:00.0/information", syscall.ENOENT, 9, fs.ErrNotExist},
-		{"information fails", "0000:3b:00.0/information", syscall.EIO, 1, syscall.EIO},
-		{"version fails", "/sys/module/nvidia/version", syscall.EIO, 1, syscall.EIO},
-		{"NUMA node fails", "0000:3b:00.0/numa_node", syscall.EIO, 1, syscall.EIO},
+		{"attribute gone once", "0000:3b:00.0/vendor", syscall.ENOENT, 1, ""},
+		{"attribute gone for good", "0000:3b:00.0/vendor", syscall.ENOENT, 9, "GPU 0000:3b:00.0"},
+		{"attribute fails", "0000:3b:00.0/class", syscall.EIO, 1, "PCI function 0000:3b:00.0"},
+		{"GPU fell off the bus", "0000:3b:00.0/config", syscall.EIO, 9, ""}, // not read
+		{"information gone for good", "0000:3b:00.0/information", syscall.ENOENT, 9, "GPU 0000:3b:00.0"},
+		{"information fails", "0000:3b:00.0/information", syscall.EIO, 1, "GPU 0000:3b:00.0"},
+		{"version fails", "/sys/module/nvidia/version", syscall.EIO, 1, "NVIDIA's kernel driver"},
+		{"NUMA node fails", "0000:3b:00.0/numa_node", syscall.EIO, 1, "GPU 0000:3b:00.0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, want := built(t, "t4-server")
 			m, err := host.Discover(&failing{r, tc.path, tc.err, tc.times}, nil)
+			got := problems(m)
 			switch {
-			case tc.want != nil && !errors.Is(err, tc.want):
-				t.Errorf("got %v; want %v", err, tc.want)
-			case tc.want == nil && (err != nil || len(m.GPUs) != len(want.GPUs)):
-				t.Errorf("got %d GPUs, %v; want %d", len(m.GPUs), err, len(want.GPUs))
-			case tc.want != nil && !strings.Contains(err.Error(), tc.path):
-				t.Errorf("%v does not name %s", err, tc.path)
+			case err != nil || m.GPUs[len(m.GPUs)-1].Problem != "":
+				t.Errorf("%v, %+v", err, m.GPUs)
+			case tc.want == "" && (len(got) > 0 || len(m.GPUs) != len(want.GPUs)):
+				t.Errorf("got %d GPUs, %q; want %d", len(m.GPUs), got, len(want.GPUs))
+			case tc.want != "" && (len(got) != 1 || !strings.HasPrefix(got[0], tc.want) || !strings.Contains(got[0], tc.path)):
+				t.Errorf("%q; want a problem of %s that names %s", got, tc.want, tc.path)
 			}
 		})
 	}
@@ -192,10 +210,9 @@ func TestDiscoverSaysWhereSourcesDisagree(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, _ := built(t, "t4-server")
-			_, err := host.Discover(r, canned{tc.dev})
-			e, ok := errors.AsType[*host.ConflictError](err)
-			if !ok || e.What != tc.want || !errors.Is(err, host.ErrConflict) {
-				t.Errorf("got %v; want a ConflictError about %s", err, tc.want)
+			m, err := host.Discover(r, canned{tc.dev})
+			if got := problems(m); err != nil || len(got) != 1 || !strings.Contains(got[0], tc.want+": "+host.ErrConflict.Error()) {
+				t.Errorf("%q, %v; want a conflict about %s", got, err, tc.want)
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurig/core/ldcache"
 )
 
 // driverRoots are where a driver's files may be rooted, in order: the machine
@@ -30,21 +32,113 @@ var libDirs = []string{
 // userspace finds the installed libraries and the sockets of their services.
 func (d *discovery) userspace() error {
 	for _, root := range driverRoots {
-		for _, dir := range libDirs {
-			if strings.Contains(dir, "%s") {
-				dir = fmt.Sprintf(dir, d.m.Arch)
-			}
-			u, err := d.libraries(root, dir)
-			if err != nil {
-				return err
-			}
-			if u != nil {
-				d.m.Userspace = u
-				return d.services(u)
-			}
+		if err := d.userspaceIn(root); err != nil || d.m.Userspace != nil {
+			d.problem("NVIDIA's libraries", err)
+			return nil
 		}
 	}
 	return nil
+}
+
+// folders are the library folders of distributions on the host's machine.
+func (d *discovery) folders() []string {
+	var out []string
+	for _, dir := range libDirs {
+		if strings.Contains(dir, "%s") {
+			dir = fmt.Sprintf(dir, d.m.Arch)
+		}
+		out = append(out, dir)
+	}
+	return out
+}
+
+// userspaceIn looks below one root: where distributions put the libraries, then
+// where the dynamic loader finds them.
+func (d *discovery) userspaceIn(root string) error {
+	for _, dir := range d.folders() {
+		if err := d.userspaceAt(root, dir); err != nil || d.m.Userspace != nil {
+			return err
+		}
+	}
+	cached, err := d.cached(root)
+	if err != nil {
+		return err
+	}
+	for _, dir := range cached {
+		if err := d.userspaceAt(root, dir); err != nil || d.m.Userspace != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *discovery) userspaceAt(root, dir string) error {
+	u, err := d.libraries(root, dir)
+	if err != nil || u == nil {
+		return err
+	}
+	d.m.Userspace = u
+	return d.services(u)
+}
+
+// cached returns the folders, below root, from which the loader's cache there
+// takes the driver's libraries. A cache that cannot be read names none.
+func (d *discovery) cached(root string) ([]string, error) {
+	data, err := d.r.ReadFile(root + ldcache.File)
+	if missing(err) || len(data) > ldcache.MaxSize {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", root+ldcache.File, err)
+	}
+	c, err := ldcache.Parse(data)
+	if err != nil {
+		d.problem(root+ldcache.File, err)
+	}
+	var out []string
+	for _, soname := range []string{"libcuda.so.1", "libnvidia-ml.so.1"} {
+		for _, e := range c.Lookup(soname) {
+			if dir := path.Dir(e.Path); !slices.Contains(out, dir) && path.IsAbs(dir) {
+				out = append(out, dir)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Searched says in words where FindUserspace looks, for who does not find a library.
+func Searched(r Root, root string) string {
+	d := &discovery{r: r}
+	d.m.Arch, _ = d.arch() // not known: no folder is named after it
+	roots := []string{root}
+	if root == "" {
+		roots = append([]string{"/"}, driverRoots[1:]...)
+	}
+	return fmt.Sprintf("in %s and where the loader's cache (%s) says, below %s",
+		strings.Join(d.folders(), ", "), ldcache.File, strings.Join(roots, ", "))
+}
+
+// FindUserspace finds NVIDIA's user-space driver as Discover does; nil: there is
+// none. With a root that is not empty it looks below that one alone, "/" being the
+// host itself. cached are the folders in which the dynamic loader of that root
+// finds the driver's libraries.
+func FindUserspace(r Root, root string) (u *Userspace, cached []string, err error) {
+	d := &discovery{r: r}
+	d.m.Arch, _ = d.arch() // not known: no folder is named after it
+	roots := driverRoots
+	if root != "" {
+		roots = []string{strings.TrimSuffix(path.Clean(root), "/")}
+	}
+	for _, root := range roots {
+		if err = d.userspaceIn(root); err != nil || d.m.Userspace != nil {
+			break
+		}
+	}
+	if u = d.m.Userspace; u == nil || err != nil {
+		return nil, nil, err
+	}
+	cached, err = d.cached(u.DriverRoot)
+	return u, cached, err
 }
 
 // versioned are the libraries whose file names carry the driver's version. On

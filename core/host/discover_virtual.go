@@ -110,32 +110,40 @@ func (d *discovery) mdevs() error {
 		return err
 	}
 	for _, uuid := range names {
-		dir, err := Resolve(d.r, bus+"/"+uuid)
+		m, err := d.mdev(bus, uuid)
 		if err != nil {
-			return fmt.Errorf("follow %s/%s: %w", bus, uuid, err)
-		}
-		m := MDev{UUID: uuid, IOMMUGroup: -1}
-		if m.Parent, err = pci.ParseBDF(path.Base(path.Dir(dir))); err != nil {
-			return inFile(bus+"/"+uuid, err)
-		}
-		if m.Type, err = d.linkBase(dir + "/mdev_type"); err != nil {
-			return err
-		}
-		if m.Driver, err = d.linkBase(dir + "/driver"); err != nil {
-			return err
-		}
-		group, err := d.linkBase(dir + "/iommu_group")
-		if err != nil {
-			return err
-		}
-		if group != "" {
-			if m.IOMMUGroup, err = strconv.Atoi(group); err != nil {
-				return inFile(dir+"/iommu_group", malformed(0, group, "not the number of a group"))
-			}
+			d.problem("mediated device "+uuid, err)
+			continue
 		}
 		d.m.MDevs = append(d.m.MDevs, m)
 	}
 	return nil
+}
+
+// mdev reads one mediated device.
+func (d *discovery) mdev(bus, uuid string) (MDev, error) {
+	m := MDev{UUID: uuid, IOMMUGroup: -1}
+	dir, err := Resolve(d.r, bus+"/"+uuid)
+	if err != nil {
+		return m, fmt.Errorf("follow %s/%s: %w", bus, uuid, err)
+	}
+	if m.Parent, err = pci.ParseBDF(path.Base(path.Dir(dir))); err != nil {
+		return m, inFile(bus+"/"+uuid, err)
+	}
+	if m.Type, err = d.linkBase(dir + "/mdev_type"); err != nil {
+		return m, err
+	}
+	if m.Driver, err = d.linkBase(dir + "/driver"); err != nil {
+		return m, err
+	}
+	group, err := d.linkBase(dir + "/iommu_group")
+	if err != nil || group == "" {
+		return m, err
+	}
+	if m.IOMMUGroup, err = strconv.Atoi(group); err != nil {
+		return m, inFile(dir+"/iommu_group", malformed(0, group, "not the number of a group"))
+	}
+	return m, nil
 }
 
 // gpuDrivers are PCI drivers of GPUs and of the functions beside them that may be
@@ -166,8 +174,9 @@ func (d *discovery) idleDrivers() error {
 		}
 	}
 	probe, ok, err := d.integer("/sys/bus/pci/drivers_autoprobe")
+	d.problem("probing of PCI drivers", err)
 	d.m.NoProbe = ok && probe == 0
-	return err
+	return nil
 }
 
 // vgpu reads how the driver makes vGPUs. Its module says that it does; which way

@@ -44,8 +44,8 @@ type Model struct {
 // Library is what a Problem of NVIDIA's management library is about.
 const Library = "NVIDIA's management library"
 
-// A Problem is something of a host that could not be read or understood. What it is
-// about is not in the Model, or not to be used; the rest of the Model holds.
+// A Problem is something of a host, other than a GPU, that could not be read or
+// understood. What it is about is not in the Model; the rest of the Model holds.
 type Problem struct {
 	What string `json:"what"` // Library, "PCI function 0000:65:00.0"
 	Text string `json:"text"` // one line
@@ -141,6 +141,10 @@ type GPU struct {
 	ComputeCap string       `json:"computeCap,omitempty"` // "8.0"
 	VBIOS      string       `json:"vbios,omitempty"`
 	MIG        *MIG         `json:"mig,omitempty"` // nil: not capable, or mode off
+	// Problem is why the GPU is not to be used, one line: a file about it could not be
+	// read or understood, or two sources disagree about it. What is known of it stands
+	// in the other fields. Empty: nothing is wrong.
+	Problem string `json:"problem,omitempty"`
 }
 
 // A MIG is the state of a GPU whose MIG mode is on.

@@ -176,13 +176,25 @@ func (p *planning) requests(context.Context) error {
 			p.out.Warnings = append(p.out.Warnings, Warning{Device: name, Reason: w.Reason, Text: w.String(), Hint: w.Hint})
 		}
 		for _, e := range refuse.As(err) {
-			c := *e
+			c := p.partly(*e)
 			c.Where = in(name, c.Where)
 			refusals = append(refusals, &c)
 		}
 		p.out.Requests = append(p.out.Requests, Request{Device: name, Request: req, Selection: sel})
 	}
 	return refuse.Join(refusals...)
+}
+
+// partly adds to the refusal of what the host does not have what of it could not be
+// read: that may have been it.
+func (p *planning) partly(e refuse.Error) refuse.Error {
+	if e.Reason != cdi.ReasonNotFound && e.Reason != cdi.ReasonAllMatchesNone {
+		return e
+	}
+	for _, x := range p.model.Problems {
+		e.Hint = strings.TrimSpace(fmt.Sprintf("%s Not understood on this host: %s: %s.", e.Hint, x.What, x.Text))
+	}
+	return e
 }
 
 // byNumber orders "gpu2" before "gpu10".

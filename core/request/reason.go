@@ -34,6 +34,7 @@ const (
 	ReasonOtherDriver refuse.Reason = "bound-to-vfio"
 	ReasonNoNode      refuse.Reason = "device-node-missing"
 	ReasonIGPUOnVM    refuse.Reason = "igpu-on-vm"
+	ReasonUnreadable  refuse.Reason = "gpu-unreadable"
 	ReasonBMC         refuse.Reason = "bmc-graphics"    // for information
 	ReasonNodesOnly   refuse.Reason = "igpu-nodes-only" // for information
 )
@@ -66,6 +67,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonOtherDriver, Meaning: "The GPU is held ready for a virtual machine by vfio-pci."},
 		{Reason: ReasonNoNode, Meaning: "The GPU has no device node on the host."},
 		{Reason: ReasonIGPUOnVM, Meaning: "A virtual machine asks for an integrated GPU, which is no device of its own."},
+		{Reason: ReasonUnreadable, Meaning: "What the host says of the GPU could not be read or understood, or contradicts itself."},
 		{Reason: ReasonBMC, Meaning: "The card is the console of the server's management controller; for information."},
 		{Reason: ReasonNodesOnly, Meaning: "The integrated GPU is passed without the libraries and nodes that it needs; for information."},
 	}

@@ -123,6 +123,8 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 	var reason refuse.Reason
 	var why, hint string
 	switch {
+	case g.Problem != "":
+		reason, why, hint = ReasonUnreadable, "cannot be used: "+g.Problem, unreadableHint
 	case s.req.VM && s.integrated(g):
 		reason, why, hint = ReasonIGPUOnVM, "is an integrated GPU, which a virtual machine cannot have: it is a part of the system on chip", "Give it to a container."
 	case s.req.VM:
@@ -145,6 +147,17 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 		s.warn(reason, option, hint, "%s %s, and is left out", cdi.GPUName(*g), why)
 	}
 	return false
+}
+
+const unreadableHint = "Look at the file on the host, and at the kernel's log; what the host has besides can be passed."
+
+// unreadable refuses one of NVIDIA's GPUs, by name, of which the host says what
+// could not be understood.
+func (s *selector) unreadable(a cdi.Asked, g *host.GPU) bool {
+	if g.Problem != "" {
+		s.refuse(ReasonUnreadable, "id", unreadableHint, "CDI device %s: %s cannot be used: %s", quote(a.Name.String()), cdi.GPUName(*g), g.Problem)
+	}
+	return g.Problem != ""
 }
 
 // littleUse warns of GPUs that nodes alone do not make useful.

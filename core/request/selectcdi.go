@@ -80,6 +80,11 @@ func (s *selector) unknowable(a cdi.Asked) bool {
 
 func (s *selector) allName(a cdi.Asked) {
 	if !s.unknowable(a) {
+		for i := range s.m.GPUs { // half of all is not what was asked for
+			if g := &s.m.GPUs[i]; g.PCI == nil || g.PCI.ID.Vendor == pci.NVIDIA {
+				s.unreadable(a, g)
+			}
+		}
 		s.out.Names = []cdi.Name{generated(cdi.All)}
 		s.out.Integrated = s.m.Tegra != nil && !s.hasDiscrete()
 	}
@@ -118,6 +123,7 @@ func (s *selector) gpuName(a cdi.Asked) {
 			continue
 		}
 		switch {
+		case s.unreadable(a, &g):
 		case g.MIG == nil:
 			s.out.Names = []cdi.Name{generated(strconv.Itoa(g.Index))}
 			s.out.Integrated = s.integrated(&g)

@@ -19,8 +19,14 @@ func (s *selector) migName(a cdi.Asked) {
 			s.refuse(ReasonMIGOff, "id", s.migsHint(), "CDI device %s: GPU %d is not in MIG mode", quote(a.Name.String()), g.Index)
 			return
 		}
+		if a.GPU == g.Index && s.unreadable(a, &g) {
+			return
+		}
 		for _, ci := range computes(&g) {
 			if a.UUID != "" && a.UUID == ci.UUID || a.GPU == g.Index && a.MIG == ci.Index {
+				if s.unreadable(a, &g) {
+					return
+				}
 				s.out.Names = []cdi.Name{migOf(&g, ci.ComputeInstance)}
 				return
 			}
@@ -53,7 +59,7 @@ func (s *selector) mig() {
 		if !match(&g) {
 			continue
 		}
-		if g.MIG != nil && (s.req.MIG.GPU == "" || bare(s.req.MIG.GPU) == bare(g.UUID)) {
+		if g.MIG != nil && g.Problem == "" && (s.req.MIG.GPU == "" || bare(s.req.MIG.GPU) == bare(g.UUID)) {
 			gpus = append(gpus, g)
 		}
 	}

@@ -19,7 +19,7 @@ func BenchmarkGenerateProcess(b *testing.B) {
 	for _, name := range []string{"dgx-a100", "dgx-h100", "a100-mig-uniform", "t4-server", "jetson-agx-orin"} {
 		m := profile(b, name)
 		c := newChroot(b, m, peers.Path(b, "nvidia-ctk"))
-		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, peers.CTKArgs(m, "yaml")...)) } }
+		theirs := func(b *testing.B) func() { return func() { output(b, c.command(b, peers.CTKArgs(b, m, "yaml")...)) } }
 		program, cache := ours(b, "gpurig"), b.TempDir()
 		runs := 0
 		gpurig := func(b *testing.B, kept bool) func() {

@@ -140,7 +140,7 @@ func nodeThatNVMLWouldMake(root host.Root) (string, error) {
 		}
 		info, err := host.ParseGPUInfo(string(text))
 		if err != nil {
-			return "", fmt.Errorf("%s/%s/information: %w", gpus, name, err)
+			continue // which node is its nobody can say, nor keep the others for that
 		}
 		want = append(want, fmt.Sprintf("/dev/nvidia%d", info.Minor))
 	}

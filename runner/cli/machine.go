@@ -47,7 +47,7 @@ func openProduct(name string, o passthrough.HostOptions, faults ...string) (h *p
 	generator := specgen.New(specgen.Options{Children: 1, CacheDir: cacheDir(), Session: mntns.Options{Single: true}})
 	o.Generate = func(ctx context.Context, n nvidia.Options) (*nvidia.Result, error) {
 		r := fake.request
-		r.Options = specgen.HostOptions(fake.model, n)
+		r.Options = n
 		return generator.Generate(ctx, r)
 	}
 	return passthrough.New(t, lib, o), func() { generator.Close() }, nil

@@ -18,8 +18,8 @@ import (
 
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
+	"gpurig/fakehw"
 	"gpurig/fakehw/cachedir"
-	"gpurig/runner/specgen"
 )
 
 const toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
@@ -115,13 +115,20 @@ func cacheDir(tb testing.TB) string {
 // CTKArgs are the arguments with which nvidia-ctk makes what gpurig makes of the
 // host m: names of every kind, and the host's own layout. The format is "yaml" or
 // "json".
-func CTKArgs(m host.Model, format string) []string {
+func CTKArgs(tb testing.TB, m host.Model, format string) []string {
 	args := []string{"--quiet", "cdi", "generate", "--format", format, "--nvidia-cdi-hook-path", nvidia.DefaultHookPath,
 		"--feature-flag", "disable-nvsandboxutils"}
 	for _, s := range nvidia.NameStrategies() {
 		args = append(args, "--device-name-strategy", s)
 	}
-	o := specgen.HostOptions(m, nvidia.Options{})
+	t, err := fakehw.Build(m)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o, err := nvidia.Options{}.OnHost(t)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	args = append(args, "--driver-root", cmp.Or(o.DriverRoot, "/"), "--dev-root", cmp.Or(o.DevRoot, "/")) // core's defaults
 	for _, p := range o.LibrarySearchPaths {
 		args = append(args, "--library-search-path", p)

@@ -27,7 +27,7 @@ func TestNvidiaCTKMakesTheSameSpec(t *testing.T) {
 				t.Skip("no GPU of NVIDIA's driver")
 			}
 			made := gpurig(t, "cdi", "generate", "--host", name, "--format", "json", "--quiet")
-			theirs := enter(t, name, append([]string{program}, peers.CTKArgs(m, "json")...)...)
+			theirs := enter(t, name, append([]string{program}, peers.CTKArgs(t, m, "json")...)...)
 			if made.exit != 0 { // nvidia-ctk fails too, or makes a Spec without any device
 				if theirs.exit == 0 && len(decode(t, theirs.out).Devices) > 0 {
 					t.Errorf("core refuses: %s; nvidia-ctk makes %d devices", made.err, len(decode(t, theirs.out).Devices))
@@ -56,7 +56,7 @@ func TestNvidiaCTKBesideALostGPU(t *testing.T) {
 	program := peers.Path(t, "nvidia-ctk")
 	requireMachine(t)
 	const name = "dgx-a100"
-	args := append([]string{program}, peers.CTKArgs(model(t, name), "json")...)
+	args := append([]string{program}, peers.CTKArgs(t, model(t, name), "json")...)
 	ctk := func(fault string, more ...string) run {
 		return gpurig(t, append(append([]string{"host", "enter", name, "--fault", fault, "--"}, args...), more...)...)
 	}

@@ -98,14 +98,14 @@ func (g *Generator) Stats() Stats {
 // Generate returns the Spec of r. The result is shared by all who ask for the
 // same: it must not be changed.
 //
-// The options of r are those of HostOptions. A refusal of the product is a *refuse.Error of package nvidia, and is kept
-// like a Spec. Where no Spec can be had the error is a *NeedsSpecError. Other
+// A refusal of the product is a *refuse.Error of package nvidia, and is kept like a
+// Spec. Where no Spec can be had the error is a *NeedsSpecError. Other
 // errors are faults of ours or of the machine and are not kept.
 func (g *Generator) Generate(ctx context.Context, r Request) (*nvidia.Result, error) {
 	if err := r.NVML.Validate(); err != nil {
 		return nil, err
 	}
-	r.Options = HostOptions(r.Model, r.Options)
+	r = r.plain()
 	key, err := r.Digest()
 	if err != nil {
 		return nil, err

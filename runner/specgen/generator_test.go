@@ -42,7 +42,7 @@ func TestGoldenSpecsAreFresh(t *testing.T) {
 	for _, name := range profiles.Names() {
 		t.Run(name, func(t *testing.T) {
 			r := Request{Model: profile(t, name)}
-			r.Options = HostOptions(r.Model, r.Options)
+			r = r.plain()
 			f, err := newGolden(r, outcome(t, g, r))
 			if err != nil {
 				t.Fatal(err)
@@ -158,7 +158,7 @@ func TestTrimmedMinorsMakeTheSameSpec(t *testing.T) {
 	g := generator(t, Options{Children: 1})
 	for _, name := range []string{"a100-mig-mixed", "t4-server"} {
 		r := Request{Model: profile(t, name)}
-		r.Options = HostOptions(r.Model, r.Options)
+		r = r.plain()
 		data, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)

@@ -57,7 +57,7 @@ func GoldenFile(r Request, res *nvidia.Result, err error) (file string, text []b
 	if err != nil {
 		return "", nil, err
 	}
-	r.Options = HostOptions(r.Model, r.Options)
+	r = r.plain()
 	g, err := newGolden(r, answer)
 	if err != nil {
 		return "", nil, err

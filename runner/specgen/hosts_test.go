@@ -14,7 +14,6 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi/nvidia"
-	"gpurig/core/host"
 	"gpurig/core/refuse"
 	"gpurig/fakehw"
 	"gpurig/fakehw/nvmlfake"
@@ -263,22 +262,6 @@ func TestAnotherHostAnotherSpec(t *testing.T) {
 				t.Errorf("/dev/nvidia-uvm has major %d, the host %d", n.Major, major)
 			}
 		}
-	}
-}
-
-// The model of a request is not changed by asking.
-func TestHostOptionsFillInOnlyWhatIsEmpty(t *testing.T) {
-	m := host.Model{Userspace: &host.Userspace{DriverRoot: "/run/nvidia/driver", LibDir: "/opt/lib"}}
-	if got := HostOptions(m, nvidia.Options{}); got.DriverRoot != "/run/nvidia/driver" ||
-		len(got.LibrarySearchPaths) != 1 || got.LibrarySearchPaths[0] != "/run/nvidia/driver/opt/lib" {
-		t.Errorf("%+v", got)
-	}
-	set := nvidia.Options{DriverRoot: "/a", DevRoot: "/b", LibrarySearchPaths: []string{"/c"}}
-	if got := HostOptions(m, set); got.DriverRoot != "/a" || got.DevRoot != "/b" || got.LibrarySearchPaths[0] != "/c" {
-		t.Errorf("%+v", got)
-	}
-	if got := HostOptions(host.Model{}, nvidia.Options{}); got.DriverRoot != "" {
-		t.Errorf("%+v", got)
 	}
 }
 

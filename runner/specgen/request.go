@@ -155,6 +155,15 @@ func (c FileChange) apply(t *tree.Tree) error {
 	return t.Mknod(n)
 }
 
+// plain writes what means the same the same way, so that requests of equal meaning
+// are equal.
+func (r Request) plain() Request {
+	if r.Options.Mode == "auto" {
+		r.Options.Mode = ""
+	}
+	return r
+}
+
 // A Digest names a request's content, SHA-256 in hex.
 type Digest string
 

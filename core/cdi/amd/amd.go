@@ -18,6 +18,7 @@ import (
 
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"gpurig/core/cdi"
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/refuse"
@@ -33,9 +34,12 @@ const kfd = "/dev/kfd"
 // kfd-missing): the container would have a GPU that cannot compute.
 const ReasonNodeMissing refuse.Reason = "device-node-missing"
 
+// ReasonUnreadable says that what the host tells of a GPU could not be understood.
+const ReasonUnreadable refuse.Reason = "gpu-unreadable"
+
 // Reasons explains every reason in one sentence.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{{Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
+	return []refuse.Meaning{{Reason: ReasonUnreadable, Meaning: "What the host says of the GPU could not be read or understood, or contradicts itself."}, {Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
 }
 
 // A Result is a Spec and what is not in it.
@@ -96,6 +100,9 @@ func (r *Result) withhold(name string, e *refuse.Error) {
 
 // own reads the GPU's own nodes.
 func own(root host.Root, g host.GPU) ([]*specs.DeviceNode, *refuse.Error) {
+	if g.Problem != "" {
+		return nil, refuse.New(ReasonUnreadable, "", "%s cannot be used: %s", cdi.GPUName(g), g.Problem)
+	}
 	var nodes []*specs.DeviceNode
 	for _, p := range paths(g) {
 		n, err := node(root, p)

@@ -41,11 +41,18 @@ func Generate(ctx context.Context, root host.Root, lib nvml.Interface, opts Opti
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("generate CDI Spec: %w", context.Cause(ctx))
 	}
-	opts, err := opts.withDefaults()
+	given := opts
+	opts, err := opts.OnHost(root)
 	if err != nil {
 		return nil, err
 	}
-	g := &generator{root: root, lib: lib, opts: opts, log: &collector{}, devices: device.New(lib)}
+	if opts, err = opts.withDefaults(); err != nil {
+		return nil, err
+	}
+	if lib == nil {
+		lib = noLibrary{}
+	}
+	g := &generator{root: root, lib: lib, given: given, opts: opts, log: &collector{}, devices: device.New(lib)}
 	if err := g.prepare(); err != nil {
 		return nil, err
 	}
@@ -59,10 +66,17 @@ func Generate(ctx context.Context, root host.Root, lib nvml.Interface, opts Opti
 	return &Result{Spec: spec, Mode: string(g.mode), Warnings: g.log.warnings(), Withheld: g.withheld}, nil
 }
 
+// noLibrary is the management library of a host that has none.
+type noLibrary struct{ nvml.Interface }
+
+// Init is part of nvml.Interface. Nothing else is asked of a library that does not start.
+func (noLibrary) Init() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
+
 type generator struct {
 	root    host.Root
 	lib     nvml.Interface
 	devices device.Interface
+	given   Options // as the caller has them
 	opts    Options
 	mode    nvcdi.Mode
 	log     *collector
@@ -135,8 +149,11 @@ func (g *generator) checkNVML() error {
 // core-mesa-wayland), and the two versions to a refusal for their difference (bug
 // driver-upgrade-trap). A host that cannot be read keeps the words.
 func (g *generator) named(e *refuse.Error) *refuse.Error {
-	if e.Reason == ReasonNoLibrary && g.opts.DriverRoot != "/" {
-		e.Msg += " below the driver root " + g.opts.DriverRoot
+	if e.Reason == ReasonNoLibrary {
+		if r := g.given.DriverRoot; r != "" && r != "/" {
+			e.Msg += " below the driver root " + r
+		}
+		e.Hint += " Looked " + host.Searched(g.root, g.given.DriverRoot) + "."
 	}
 	if e.Reason != ReasonMismatch {
 		return e

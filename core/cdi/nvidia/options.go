@@ -15,16 +15,21 @@
 package nvidia
 
 import (
+	"cmp"
+	"fmt"
+	"path"
 	"slices"
 
 	"github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+
+	"gpurig/core/host"
 )
 
 // Options adjust Generate. The zero value detects the kind of host and makes a
 // Spec with every kind of name.
 type Options struct {
 	Mode       string `json:"mode,omitempty"`       // one of Modes; empty: "auto"
-	DriverRoot string `json:"driverRoot,omitempty"` // where the driver's files are; empty: "/"
+	DriverRoot string `json:"driverRoot,omitempty"` // where the driver's files are; empty: where they are found, see OnHost
 	// DevRoot is where /dev is. Empty: "/", wherever the driver's files are: nodes
 	// are the host's own, and only a driver container has some of its own. (nvcdi
 	// itself would take the driver root, and find none below a snap's.)
@@ -35,7 +40,7 @@ type Options struct {
 
 	CSVFiles           []string `json:"csvFiles,omitempty"`           // csv mode; empty: Tegra's three files, those that are there
 	CSVIgnorePatterns  []string `json:"csvIgnorePatterns,omitempty"`  // csv mode: "sym" lines that are left out
-	LibrarySearchPaths []string `json:"librarySearchPaths,omitempty"` // folders that are searched instead of the usual ones
+	LibrarySearchPaths []string `json:"librarySearchPaths,omitempty"` // folders that are searched instead of the usual ones; empty: see OnHost
 	ConfigSearchPaths  []string `json:"configSearchPaths,omitempty"`  // likewise for configuration files
 
 	Vendor string   `json:"vendor,omitempty"` // of the Spec's kind; empty: the mode's, "nvidia.com" in most
@@ -65,6 +70,35 @@ func Modes() []string {
 // "mig0:1", UUIDs.
 func NameStrategies() []string {
 	return []string{nvcdi.DeviceNameStrategyIndex, nvcdi.DeviceNameStrategyTypeIndex, nvcdi.DeviceNameStrategyUUID}
+}
+
+// usual are the library folders in which nvcdi looks by itself, beside those that
+// the dynamic loader's cache names.
+var usual = []string{
+	"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib/x86_64-linux-gnu/nvidia/current",
+	"/usr/lib/aarch64-linux-gnu/nvidia/current", "/lib64", "/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu",
+}
+
+// OnHost fills in where the driver's files are on a host, as Generate does: the
+// root at which its libraries are found, and their folder where nvcdi would not
+// look. Without libraries nothing is filled in but the root, "/".
+func (o Options) OnHost(root host.Root) (Options, error) {
+	if o.DriverRoot != "" && !path.IsAbs(o.DriverRoot) {
+		return o, nil // refused as it is
+	}
+	u, cached, err := host.FindUserspace(root, o.DriverRoot)
+	if err != nil {
+		return o, fmt.Errorf("look for the driver's libraries: %w", err)
+	}
+	if u == nil {
+		o.DriverRoot = cmp.Or(o.DriverRoot, "/")
+		return o, nil
+	}
+	o.DriverRoot = cmp.Or(o.DriverRoot, u.DriverRoot, "/")
+	if len(o.LibrarySearchPaths) == 0 && !slices.Contains(usual, u.LibDir) && !slices.Contains(cached, u.LibDir) {
+		o.LibrarySearchPaths = []string{path.Join("/", u.DriverRoot, u.LibDir)}
+	}
+	return o, nil
 }
 
 // withDefaults returns o with every default filled in, or a refusal.

@@ -97,7 +97,7 @@ func ctk(t *testing.T, o *lxd.Container, m corehost.Model) (*specs.Spec, string)
 	if err := os.WriteFile(filepath.Join(o.Root(), "inner/nvidia-ctk"), data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"/bin/sh", "-c", `exec /inner/nvidia-ctk "$@" >/inner/said 2>&1`, "sh"}, peers.CTKArgs(m, "json")[1:]...) // not --quiet
+	args := append([]string{"/bin/sh", "-c", `exec /inner/nvidia-ctk "$@" >/inner/said 2>&1`, "sh"}, peers.CTKArgs(t, m, "json")[1:]...) // not --quiet
 	failed := o.Exec(t.Context(), append(args, "--mode", "csv", "--output", "/inner/spec.json")...)
 	said, err := os.ReadFile(filepath.Join(o.Root(), "inner/said"))
 	if err != nil {
