@@ -32,7 +32,7 @@ func TestScenariosInTheDocumentationPass(t *testing.T) {
 			if !strings.Contains(text, "\nhost: ") {
 				continue
 			}
-			s, err := scenarios.Parse("docs/example", file, []byte(text), words())
+			s, err := scenarios.Parse("docs/example", file, []byte(text), runner.Words())
 			if err != nil {
 				t.Errorf("%s: %v", file, err)
 			} else if !strings.HasPrefix(s.Host, "./") {

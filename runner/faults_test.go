@@ -17,7 +17,7 @@ import (
 // expects, and is skipped where the host cannot be: so no fault is a mere word.
 // What it does not expect breaks nothing.
 func TestAFaultOverARunShows(t *testing.T) {
-	all, err := scenarios.LoadFS(scenarios.Files, words(), "faults/sound")
+	all, err := scenarios.LoadFS(scenarios.Files, runner.Words(), "faults/sound")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,31 +3,19 @@ package runner_test
 import (
 	"testing"
 
-	"gpurig/fakehw/fault"
-	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
-	"gpurig/runner/image"
 	"gpurig/scenarios"
 )
 
 // shipped returns every variant of the scenarios that come with the program.
 func shipped(t *testing.T) []scenarios.Variant {
 	t.Helper()
-	all, err := scenarios.LoadFS(scenarios.Files, words())
+	all, err := scenarios.LoadFS(scenarios.Files, runner.Words())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return scenarios.ExpandAll(all)
-}
-
-// words are what scenarios may name.
-func words() scenarios.Options {
-	out := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Try: runner.Profiles{}.Try, Content: image.Check, Ldconfig: image.HasLdconfig}
-	for _, m := range runner.AllReasons() {
-		out.Reasons = append(out.Reasons, string(m.Reason))
-	}
-	return out
 }
 
 // TestShippedScenariosPassOnSim runs every one of them.

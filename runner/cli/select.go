@@ -5,20 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"gpurig/core/strictdoc"
-	"gpurig/fakehw/catalog"
-	"gpurig/fakehw/fault"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
-	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
@@ -45,32 +39,6 @@ func (x *selection) flags(cmd *cobra.Command) {
 	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
 	completeFlag(cmd, "label", labelNames)
 	completeFlag(cmd, "host", hostNames)
-}
-
-// words are what scenarios may say.
-func words() scenarios.Options {
-	o := scenarios.Options{Hosts: profiles.Names(), Images: image.Kinds(), Fault: fault.Check, Twin: hasTwin, Try: runner.Profiles{}.Try, Content: image.Check, Ldconfig: image.HasLdconfig}
-	o.Driver = func(version string) error {
-		_, err := catalog.FindDriver(version)
-		return err
-	}
-	o.HostFile = func(name, scenarioFile string) error {
-		_, err := runner.Profiles{}.Host(name, scenarioFile)
-		return err
-	}
-	for _, m := range meanings() {
-		o.Reasons = append(o.Reasons, string(m.Reason))
-	}
-	return o
-}
-
-// hasTwin looks for a scenario among those that are shipped, and beside a file.
-func hasTwin(name, scenarioFile string) bool {
-	if _, err := fs.Stat(scenarios.Files, name+".yaml"); err == nil {
-		return true
-	}
-	_, err := os.Stat(filepath.Join(filepath.Dir(scenarioFile), path.Base(name)+".yaml"))
-	return err == nil
 }
 
 // variants returns the selected variants: of the files and folders in paths, or
@@ -165,13 +133,13 @@ func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
 	}
 	var out []scenarios.Scenario
 	if len(files) == 0 || len(names) > 0 {
-		shipped, err := scenarios.LoadFS(scenarios.Files, words(), names...)
+		shipped, err := scenarios.LoadFS(scenarios.Files, runner.Words(), names...)
 		if err != nil {
 			return nil, broken(err)
 		}
 		out = shipped
 	}
-	more, err := scenarios.Load(words(), files...)
+	more, err := scenarios.Load(runner.Words(), files...)
 	if problems, ok := errors.AsType[strictdoc.Problems](err); ok {
 		for _, p := range problems {
 			if p.Line == 0 && p.Hint == "" && errors.Is(p, fs.ErrNotExist) {
