@@ -36,7 +36,8 @@ var cards = map[string]Card{
 	"a100-sxm4-80gb": {Banks: 640, MemoryC: 34, Video: 585, MaxVideo: 1290, Links: 12, LinkVersion: 5}, // banks, clocks unverified
 	"h100-sxm5-80gb": {Part: "692-2G520-0200-000", Image: "G520.0200.00.05", OEM: "2.1", ECC: "7.16", ReservedMiB: 480, Banks: 2560, Shutdown: -8, Slowdown: -2, MemoryC: 37,
 		Video: 765, MaxVideo: 1545, TxKB: 502, RxKB: 578, MemoryW: 33, Links: 18, LinkVersion: 6},
-	"h200-sxm": {Shutdown: -8, Slowdown: -2, MemoryC: 37, MemoryW: 33, Video: 765, MaxVideo: 1545, Links: 18, LinkVersion: 6}, // but for the links unverified
+	"h200-sxm": {Part: "695-2G520-0280-001", Image: "G520.0280.02.02", OEM: "2.1", ECC: "7.16", ReservedMiB: 614, Banks: 3072, Shutdown: -8, Slowdown: -2, MemoryC: 37,
+		Video: 765, MaxVideo: 1545, TxKB: 502, RxKB: 578, MemoryW: 47, Links: 18, LinkVersion: 6},
 	"b200": {Part: "692-2G525-0220-500", Image: "G525.0220.00.03", OEM: "2.1", ECC: "7.16", ReservedMiB: 728, Banks: 3840, Shutdown: -5, Slowdown: -3, MemoryC: 39,
 		Video: 600, MaxVideo: 1965, TxKB: 833, RxKB: 869, AtomicsIn: allAtomics, AtomicsOut: allAtomics, MemoryW: 22, Links: 18, LinkVersion: 7},
 	"gb200": {Part: "900-2G548-A801-000", Image: "G548.0201.00.06", OEM: "2.1", ECC: "7.16", ReservedMiB: 742, Banks: 3968, Shutdown: -5, Slowdown: -2, MemoryC: 27,

@@ -31,6 +31,7 @@ var Drivers = []Driver{
 	{Branch: "580", Version: "580.105.08", CUDA: "13.0", Built: "Wed Oct 29 23:15:11 UTC 2025"},
 	{Branch: "580", Version: "580.173.02", CUDA: "13.0", Built: "Tue Jun 16 09:12:40 UTC 2026"},
 	{Branch: "580", Version: "580.00", CUDA: "13.0", Built: "Fri Aug 22 00:34:06 UTC 2025", Tegra: true},
+	{Branch: "590", Version: "590.48.01", CUDA: "13.1", Built: "Mon Dec  8 13:05:00 UTC 2025"},
 	{Branch: "595", Version: "595.91.07", CUDA: "13.2", Built: "Mon Jun 22 14:05:31 UTC 2026"},
 }
 
