@@ -2,6 +2,8 @@ package fakehw
 
 import (
 	"encoding/binary"
+
+	"gpurig/core/pci"
 )
 
 // Offsets in a type 0 header (PCI Local Bus Specification 3.0, section 6.1) and
@@ -64,9 +66,13 @@ func (f *function) config() []byte {
 
 	copy(c[capPower:], []byte{0x01, capMSI, 0x03, 0x00, 0x08, 0x00})             // power management 3, no soft reset
 	copy(c[capMSI:], []byte{0x05, capExpress, 0x80, 0x00})                       // MSI, 64-bit
-	copy(c[capExpress:], []byte{0x10, 0x00, 0x12, 0x00, 0xe1, 0x8d, 0x2c, 0x01}) // endpoint, version 2
-	le.PutUint32(c[capExpress+0x0c:], 0x00453d04)                                // link: 16 GT/s, 16 lanes
-	le.PutUint16(c[capExpress+0x12:], 0x1104)
+	copy(c[capExpress:], []byte{0x10, 0x00, 0x02, 0x00, 0xe1, 0x8d, 0x2c, 0x01}) // endpoint, version 2
+	if f.Class == pci.ClassVGA {
+		c[capExpress+2] = 0x12 // a legacy endpoint
+	}
+	now, most := linkGenerations(f.ID)
+	le.PutUint32(c[capExpress+0x0c:], 0x00453d00|uint32(most)) // link: 16 lanes
+	le.PutUint16(c[capExpress+0x12:], 0x1100|uint16(now))
 	le.PutUint32(c[extAER:], 0x0002_0001) // advanced error reporting 2
 	if f.SRIOV != nil {
 		le.PutUint32(c[extAER:], extSRIOV<<20|0x0002_0001)

@@ -213,9 +213,9 @@ func (b *builder) function(f *function) {
 	b.file(d+"/remove", "", 0o220) // the only one with the group, in pci-sysfs.c
 	b.write(d, "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")
-	now, most := linkSpeeds(f.ID)
-	b.attr(d+"/max_link_speed", most+"\n")
-	b.attr(d+"/current_link_speed", now+"\n")
+	now, most := linkGenerations(f.ID)
+	b.attr(d+"/max_link_speed", linkSpeed(most)+"\n")
+	b.attr(d+"/current_link_speed", linkSpeed(now)+"\n")
 	b.attr(d+"/max_link_width", "16\n")
 	b.attr(d+"/current_link_width", "16\n")
 	if f.Class == pci.ClassVGA {
@@ -241,18 +241,22 @@ func cpuMask(mask *big.Int) string {
 	return out
 }
 
-// linkSpeeds are those of a function's generation of PCIe: at rest, and the highest.
-func linkSpeeds(id pci.ID) (now, most string) {
-	speeds := []string{"", "2.5", "5.0", "8.0", "16.0", "32.0", "64.0"}
-	link, rest := 4, 4
+// linkGenerations are those of PCIe on a function's link: at rest, and the highest.
+func linkGenerations(id pci.ID) (now, most int) {
 	if p, ok := catalog.ByID(id); ok {
 		if s, ok := p.Readings(); ok {
-			if link, rest = s.Link, s.Link; s.PState >= 8 {
-				rest = 1
+			if s.PState >= 8 {
+				return 1, s.Link
 			}
+			return s.Link, s.Link
 		}
 	}
-	return speeds[rest] + " GT/s PCIe", speeds[link] + " GT/s PCIe"
+	return 4, 4
+}
+
+// linkSpeed names a generation of PCIe as sysfs does.
+func linkSpeed(generation int) string {
+	return []string{"Unknown", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"}[generation]
 }
 
 func (b *builder) firstVGA() *function {

@@ -58,7 +58,7 @@ var datacentre = []Product{
 		ComputeCap: "9.0", VBIOS: "96.00.A5.00.03", DMABits: 52, BARs: late(256 * gib), Driver: "nvidia", Render: true, MIG: h200, Slices: 8}, // window as its BAR1 is recorded
 	{Key: "h200-nvl", Name: "NVIDIA H200 NVL", ID: nv(0x233b, 0x1996), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 143771,
 		ComputeCap: "9.0", VBIOS: "96.00.BE.00.02", DMABits: 52, BARs: late(256 * gib), Driver: "nvidia", Render: true, MIG: h200, Slices: 8}, // memory, window, VBIOS unverified
-	{Key: "gh200-96gb", Name: "NVIDIA GH200 480GB", ID: nv(0x2342, 0x16eb), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 97871,
+	{Key: "gh200-96gb", Name: "NVIDIA GH200 480GB", ID: nv(0x2342, 0x1809), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 97871,
 		ComputeCap: "9.0", VBIOS: "96.00.84.00.02", DMABits: 52, BARs: late(128 * gib), Driver: "nvidia", Render: true, MIG: gh200x96, Slices: 8}, // memory, window, VBIOS unverified
 
 	{Key: "b200", Name: "NVIDIA B200", ID: nv(0x2901, 0x1999), Class: pci.Class3D, Revision: 0xa1, MemoryMiB: 183359,

@@ -104,6 +104,9 @@ func vgpuTypes(board string, total int, list string) []VGPUType {
 		switch series := strings.TrimPrefix(rest, size); series[0] {
 		case 'Q':
 			t.Heads, t.FrameRate, t.Width, t.Height = 4, 60, 7680, 4320
+			if size == "1" {
+				t.Width, t.Height = 5120, 2880
+			}
 		case 'B':
 			t.Heads, t.FrameRate, t.Width, t.Height = 4, 45, 5120, 2880
 		case 'C':

@@ -253,14 +253,18 @@ func (g *gpu) GetDeviceHandleFromMigDeviceHandle() (nvml.Device, nvml.Return) {
 }
 
 // serial returns the board's serial number: thirteen digits that start with
-// 0000, which no board has, made from the UUID. Consumer and integrated GPUs
-// have none.
+// 0000, which no board has, made from the UUID. The GPUs of a superchip have one,
+// made from its place. Consumer and integrated GPUs have none.
 func (g *gpu) serial() string {
 	if g.PCI == nil || g.UUID == "" || strings.Contains(g.Name, "GeForce") {
 		return ""
 	}
 	h := fnv.New32a()
-	h.Write([]byte(g.UUID))
+	if p, _ := productOf(g.GPU); p.Coherent() {
+		fmt.Fprint(h, p.Key, " ", g.PCI.NUMANode)
+	} else {
+		h.Write([]byte(g.UUID))
+	}
 	return fmt.Sprintf("0000%09d", h.Sum32()%1e9)
 }
 

@@ -27,12 +27,13 @@ var files = map[string]func(h *Host, arg string) string{
 		}
 		return fmt.Sprint(strings.Count(string(text), "\n"))
 	},
-	"key":   (*Host).key,
-	"lists": (*Host).lists,
-	"count": (*Host).count,
-	"link":  (*Host).link,
-	"gpus":  gpusOf(func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == pci.NVIDIA }),
-	"amds":  gpusOf(func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == pci.AMD }),
+	"key":     (*Host).key,
+	"lists":   (*Host).lists,
+	"count":   (*Host).count,
+	"link":    (*Host).link,
+	"gpus":    gpusOf(func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == pci.NVIDIA }),
+	"amds":    gpusOf(func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == pci.AMD }),
+	"serials": (*Host).serials,
 	"switches": func(h *Host, what string) string {
 		var out []string
 		for _, f := range h.model.NVSwitches {
@@ -122,6 +123,24 @@ func gpusOf(is func(host.GPU) bool) func(*Host, string) string {
 		}
 		return strings.Join(out, " ")
 	}
+}
+
+// serials says which GPUs share a serial number, as letters: no record has the numbers.
+func (h *Host) serials(string) string {
+	var seen, out []string
+	for _, g := range h.model.NVIDIAGPUs() {
+		d := h.device(h.lib, g)
+		if d == nil {
+			return records.Absent
+		}
+		serial, _ := d.GetSerial()
+		i := slices.Index(seen, serial)
+		if i < 0 {
+			i, seen = len(seen), append(seen, serial)
+		}
+		out = append(out, string(rune('A'+i)))
+	}
+	return strings.Join(out, " ")
 }
 
 // attribute reads a file of a function in sysfs, "at" its address, "group" its

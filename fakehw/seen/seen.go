@@ -15,6 +15,7 @@
 //	link PATH          the target's last part
 //	gpus WHAT          of every NVIDIA GPU: "at" for the address, "group" for the
 //	                   IOMMU group, else a file in sysfs; amds and switches alike
+//	serials            which GPUs share a serial number, "A A B B"
 //	gpuI FIELD         a field of a board, asked of GPU I
 package seen
 
