@@ -99,10 +99,19 @@ func run(ctx context.Context, job Job, report func(step string), limit func(*inr
 	if err != nil {
 		return nil, err
 	}
-	notes, err = stage.Run(job.Stage, file, o)
+	res, err := stage.Run(job.Stage, file, o)
 	leave()
+	notes = res.Notes
 	if len(lacks) > 0 && job.Stage == lastOfAStart(file) {
 		notes = append(notes, fmt.Sprintf("this kernel has no %s, or does not let us use it: cdi-hook works with fewer limits of its own (gpurig doctor)", strings.Join(lacks, " and no ")))
+	}
+	for _, w := range res.Warnings {
+		notes = append(notes, hookspec.LibraryShadowed+": "+w.String())
+	}
+	if err == nil {
+		if werr := leaveWarnings(job, file.Owner, res.Warnings); werr != nil {
+			notes = append(notes, fmt.Sprintf("warnings are in no file: %v", werr))
+		}
 	}
 	if err == nil && job.Stage == Clean {
 		err = held.remove()

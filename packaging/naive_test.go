@@ -21,12 +21,12 @@ import (
 const naiveEnv = "GPURIG_NAIVE"
 
 // mustFail are the attacks that a naive hook and a naive translator fall for.
-var mustFail = []string{"A1", "A2", "A3", "A4", "A5", "A6", "A7", "A10", "A13", "A23", "A24", "A25", "A26", "A27", "A36", "A45", "A46", "A47"}
+var mustFail = []string{"A1", "A2", "A3", "A4", "A5", "A6", "A7", "A10", "A13", "A23", "A24", "A25", "A26", "A27", "A36", "A45", "A46", "A47", "A55", "A56", "A57", "A58"}
 
 // naiveTests hold these attacks. Others would not be safe with the naive build:
 // it would change the mode of the machine's own /dev/null.
 const naiveTests = "^(TestAttacks|TestA3A22ExchangeRace|TestA4MagicLinksLeadNowhere|TestA5NothingIsWrittenThroughMounts|TestA5MountsAreNotWrittenThrough|" +
-	"TestA10HostileSONAMEs|TestA36TakingBackFollowsNothing|TestNothingIsWrittenOutside|TestA45NothingIsReadThroughMounts|TestA46NothingIsReadWithTheHostsRights|TestA47OnlyThePlansOwnMountsAreRead|" +
+	"TestA10HostileSONAMEs|TestA36TakingBackFollowsNothing|TestNothingIsWrittenOutside|TestA45NothingIsReadThroughMounts|TestA46NothingIsReadWithTheHostsRights|TestA47OnlyThePlansOwnMountsAreRead|TestTheHostsLibraryWins|TestMuslTakesTheHosts|TestStrictRefusesAnotherLibrary|" +
 	"TestRefusals|TestMountPointsA13|TestMountRefusals|TestLineBreaksA23)$"
 
 // alsoNaive are tests with such a number that even the naive build passes.
@@ -35,6 +35,7 @@ var alsoNaive = map[string]string{
 	"/A6_a_looping_link":                  "the kernel itself refuses a loop",
 	"/A6_the_cache_is_a_link_to_a":        "the host's ldconfig renames, too",
 	"/A13_a_target_that_does_not_resolve": "what cannot be resolved has no line in any build",
+	"/A57_no_configuration":               "a drop-in is enough there",
 	"TestLineBreaksA23/folder":            "a path with a break is not clean either",
 	"TestLineBreaksA23/hook_env":          "one variable only is known",
 	"TestLineBreaksA23/hook_name":         "few stages are known",

@@ -20,6 +20,8 @@ type Warning struct {
 	Host   string `json:"host"`            // the driver's file, where the container has it mounted
 	Loads  string `json:"loads,omitempty"` // the file that the container's loader takes for the SONAME; empty: it finds none
 	By     string `json:"by,omitempty"`    // by which rule it does: a Rule of package ldcache
+	// Later says that this is so only after the container's next own ldconfig.
+	Later bool `json:"later,omitempty"`
 }
 
 // String is the warning without its reason, on one line. Paths are the image's.
@@ -27,6 +29,9 @@ func (w Warning) String() string {
 	takes := "finds none"
 	if w.Loads != "" {
 		takes = fmt.Sprintf("takes %q by %s", cut(w.Loads), cut(w.By))
+	}
+	if w.Later {
+		takes += " after the container's next ldconfig"
 	}
 	return fmt.Sprintf("%s: the container's loader %s, not the driver's %q", cut(w.SONAME), takes, cut(w.Host))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -203,6 +204,18 @@ func (b *builder) library(real, name string) (library, error) {
 	return lib, nil
 }
 
+// Inspect reads the ELF file that p leads to, which is at real.
+func Inspect(v View, p string) (f elf.File, real string, err error) {
+	real, info, err := resolve(v, p)
+	if err == nil && !info.Mode.IsRegular() {
+		err = errNotRegular
+	}
+	if err == nil {
+		f, err = readELF(v, real, info.Size)
+	}
+	return f, real, err
+}
+
 // readELF reads the ELF file at p.
 func readELF(v View, p string, size int64) (elf.File, error) {
 	if o, ok := v.(Opener); ok {
@@ -211,7 +224,13 @@ func readELF(v View, p string, size int64) (elf.File, error) {
 			return elf.File{}, err
 		}
 		defer r.Close()
-		return elf.Read(r, size)
+		f, err := elf.Read(r, size)
+		if errors.Is(err, elf.ErrNotELF) || errors.Is(err, elf.ErrMalformed) {
+			if real := length(r); real != size {
+				return elf.Read(r, real)
+			}
+		}
+		return f, err
 	}
 	if size > maxWhole {
 		return elf.File{}, fmt.Errorf("%w: %d bytes to read as a whole", ErrLimit, size)
@@ -221,6 +240,27 @@ func readELF(v View, p string, size int64) (elf.File, error) {
 		return elf.File{}, err
 	}
 	return elf.Parse(data)
+}
+
+// length finds the length of a file by its last byte: some file systems report 0, or
+// less than they return.
+func length(r io.ReaderAt) int64 {
+	has := func(off int64) bool {
+		n, _ := r.ReadAt(make([]byte, 1), off)
+		return n == 1
+	}
+	low, high := int64(0), int64(1) // the length is between them
+	for high < 1<<40 && has(high-1) {
+		low, high = high, high*2
+	}
+	for low < high {
+		if middle := (low + high) / 2; has(middle) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
 }
 
 // add makes the entry of a library. In a plain folder it names the SONAME link,

@@ -16,86 +16,137 @@ import (
 // writeCache makes the container's /etc/ld.so.cache of the folders of its own
 // configuration, the drop-in among them. A folder of ours that the configuration
 // does not reach comes first. SONAME links that are missing in ours are made, as
-// ldconfig does.
-func (w *work) writeCache(ours []string) error {
+// ldconfig does. It returns what loaders do not take of the host's then.
+func (w *work) writeCache(ours []string) ([]loss, error) {
 	if err := w.Next("read the libraries of the container"); err != nil {
-		return err
+		return nil, err
 	}
-	scan := func() Scan { return w.remember(func() Scan { return scan(view{w}, ours) }) }
+	scan := func() Scan { return w.remember(func() Scan { return w.scan(ours) }) }
 	got := scan()
-	for _, s := range got.confSkipped {
-		w.note("loader configuration: left out %s", s)
-	}
-	if got.unreached > 0 {
-		w.note("%s does not include %s: a later ldconfig in the container loses the GPU's libraries until its next start", confFile, confDir)
-	}
 	made, err := w.sonameLinks(got.links)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if made { // a link that led nowhere may lead to a library by now
 		got = scan()
 	}
 	// What could not be read because we are to stop is not what the image has.
 	if err := w.Next("write %s", cacheFile); err != nil {
-		return err
+		return nil, err
+	}
+	for _, s := range got.confSkipped {
+		w.note("loader configuration: left out %s", s)
 	}
 	for _, s := range got.skipped {
 		if slices.Contains(ours, s.Path) && !notExist(s.Err) || w.isPoint(s.Path) && inroot.BeyondReach(s.Err) {
-			return fmt.Errorf("library cache: %s", s) // what we came for would not be in it
+			return nil, fmt.Errorf("library cache: %s", s) // what we came for would not be in it
 		}
 		w.note("library cache: left out %s", s)
 	}
 	if got.skipsOmitted > 0 {
 		w.note("library cache: %d more left out", got.skipsOmitted)
 	}
-	return w.write(cacheFile, got.data)
+	if err := w.write(cacheFile, got.data); err != nil {
+		return nil, err
+	}
+	return got.told(w)
 }
 
-// scan reads the libraries of a root for its cache.
-func scan(v view, ours []string) Scan {
+// told returns what is lost, and notes where that is not known.
+func (s Scan) told(w *work) ([]loss, error) {
+	w.unreached = s.unreached
+	if s.unknown != nil {
+		if err := w.Next("compare the libraries"); err != nil {
+			return nil, err
+		}
+		if w.file.Strict {
+			return nil, fmt.Errorf("%s: which libraries the container's loader takes is not known: %w", hookspec.LibraryShadowed, s.unknown)
+		}
+		w.note("which libraries the container's loader takes is not known: %v", s.unknown)
+	}
+	return s.lost, nil
+}
+
+// scan reads the libraries of the root for its cache.
+func (w *work) scan(ours []string) Scan {
 	var s Scan
-	var folders []string
-	folders, s.unreached, s.confSkipped = ldcache.Order(v, ours)
+	v, all := view{w}, slices.Concat(w.held, ours)
+	folders, unreached, skipped := ldcache.Order(v, all)
+	s.unreached = unreached > 0
 	built := ldcache.Build(v, folders)
 	keepEntries(v, &built)
-	s.links, s.skipped, s.skipsOmitted = ldcache.Within(v, built.Links, ours), built.Skipped, built.SkipsOmitted
+	s.confSkipped, s.skipped, s.skipsOmitted = skipped, built.Skipped, built.SkipsOmitted
+	libs, err := w.libraries(v)
+	if err != nil {
+		s.unknown = err
+		libs = nil
+	}
+	s.links = ldcache.Within(v, built.Links, ours)
+	w.nameFiles(built, s.links)
+	turned := w.turn(&s, libs)
 	built.Cache.Generator = generator
 	s.data = built.Cache.Marshal()
+	if len(libs) == 0 {
+		return s
+	}
+	s.lost, err = w.lost(v, built.Cache, libs, turned)
+	if next := w.nextFolders(); err == nil && !slices.Equal(next, folders) {
+		var later []loss
+		later, err = w.lost(v, ldcache.Build(v, next).Cache, libs, nil)
+		for _, l := range later {
+			if !slices.ContainsFunc(s.lost, func(o loss) bool { return o.name == l.name && o.path == l.path }) {
+				l.later = true
+				s.lost = append(s.lost, l)
+			}
+		}
+	}
+	s.unknown = errors.Join(s.unknown, err)
 	return s
 }
 
-// sonameLinks makes the links in our folders that the cache relies on, and reports
-// whether there were any.
-func (w *work) sonameLinks(links []ldcache.Link) (made bool, err error) {
-	links = slices.DeleteFunc(slices.Clone(links), func(l ldcache.Link) bool { // the plan has said where these lead
-		return slices.ContainsFunc(w.file.Links, func(p hookspec.Link) bool {
-			return p.Path == path.Join(l.Real, l.Name) || p.Path == path.Join(l.Dir, l.Name)
-		})
-	})
-	for _, l := range links {
-		if err := w.recordLink(path.Join(l.Real, l.Name), l.Target, true); err != nil {
-			return false, err
+// nextFolders are those that the container's next own ldconfig scans: Debian's has
+// its folders of libraries built in.
+func (w *work) nextFolders() []string {
+	out, _ := ldcache.Conf(view{w})
+	for _, dir := range []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"} {
+		if i, err := w.root.Lstat(dir); err == nil && i.Mode.IsDir() && !slices.Contains(out, dir) {
+			out = append(out, dir)
 		}
 	}
-	if err := w.saveIfAllowed(); err != nil {
-		return false, err
-	}
-	for _, l := range links {
-		p := path.Join(l.Real, l.Name)
-		if err := w.Next("link %s", p); err != nil {
-			return false, err
-		}
-		_, err := w.root.Symlink(p, l.Target)
-		if errors.Is(err, inroot.ErrInTheWay) || errors.Is(err, inroot.ErrMount) {
-			w.note("SONAME link: %v", err)
+	return out
+}
+
+// nameFiles has entries of folders that are not ours name the file itself where the
+// SONAME link that they rely on is not there: nobody makes it.
+func (w *work) nameFiles(built ldcache.Built, ours []ldcache.Link) {
+	for _, l := range built.Links {
+		if slices.Contains(ours, l) {
 			continue
 		}
-		if err != nil {
-			return false, err
+		for i, e := range built.Cache.Entries {
+			if e.Path == l.Dir+"/"+l.Name {
+				built.Cache.Entries[i].Path = l.Dir + "/" + l.Target
+			}
 		}
-		w.journal.settle(p, l.Target)
-		w.linked = append(w.linked, hookspec.Link{Path: p, Target: l.Target})
 	}
-	return len(links) > 0, nil
+}
+
+// turn has SONAME links lead to the host's library, whatever version the image has
+// beside it. It returns those, by path, that ldconfig would send elsewhere again.
+func (w *work) turn(s *Scan, libs []library) map[string]string {
+	turned := map[string]string{}
+	links := s.links[:0:0]
+	for _, l := range s.links {
+		i := slices.IndexFunc(libs, func(h library) bool { return h.dir == l.Real && h.names[0] == l.Name })
+		if i >= 0 && path.Base(libs[i].path) != l.Target {
+			turned[l.Dir+"/"+l.Name] = l.Dir + "/" + l.Target
+			l.Target = path.Base(libs[i].path)
+			if text, err := w.root.Readlink(path.Join(l.Real, l.Name)); err == nil && text == l.Target {
+				continue
+			}
+		}
+		links = append(links, l)
+	}
+	s.links = links
+	return turned
 }

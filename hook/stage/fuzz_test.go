@@ -15,7 +15,7 @@ func FuzzMuslText(f *testing.F) {
 		if ours == "" || strings.ContainsAny(ours, ":\n") {
 			return // a hook file has no such folder
 		}
-		text := muslText([]byte(was), []string{ours})
+		text := muslText([]byte(was), nil, []string{ours})
 		got := splitMusl(string(text))
 		if !slices.Contains(got, ours) {
 			t.Fatalf("%q is not in %q", ours, text)
@@ -23,7 +23,7 @@ func FuzzMuslText(f *testing.F) {
 		if old := splitMusl(was); !slices.Equal(got[:len(old)], old) {
 			t.Fatalf("%q became %q: folders of the image are lost or moved", was, text)
 		}
-		if again := muslText(text, []string{ours}); !bytes.Equal(again, text) {
+		if again := muslText(text, nil, []string{ours}); !bytes.Equal(again, text) {
 			t.Fatalf("%q, once more, is %q", text, again)
 		}
 	})

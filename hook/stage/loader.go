@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -99,6 +100,9 @@ func (w *work) recordLoader() error {
 		return err
 	}
 	w.journal.Linker = true
+	if err := w.recordOwn(); err != nil {
+		return err
+	}
 	for _, arch := range l.musl {
 		if err := w.recordDir(path.Dir(muslFile(arch))); err != nil {
 			return err
@@ -132,7 +136,8 @@ func (w *work) recordLoader() error {
 
 // loader makes the container's own loader find the library folders: glibc by
 // its cache and a drop-in for its own later ldconfig runs, musl by its path
-// file. With no folder wanted, what an earlier run wrote goes.
+// file. Where libraries of the image come before the host's, those are made to come
+// first; what cannot be is told. With no folder wanted, what an earlier run wrote goes.
 func (w *work) loader() error {
 	if len(w.file.LibraryDirs) == 0 {
 		return w.removeLoader()
@@ -141,19 +146,47 @@ func (w *work) loader() error {
 	if err != nil {
 		return err
 	}
+	w.heldBefore()
+	lost, err := w.tell(l)
+	if err == nil && (len(lost) > 0 || w.unreached) {
+		if err = w.filesBack(); err == nil { // else it may be for that
+			err = w.hold(lost)
+		}
+		if err == nil {
+			lost, err = w.tell(l)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if w.unreached {
+		w.note("%s does not include %s, and cannot be made to: a later ldconfig in the container loses the GPU's libraries until its next start", confFile, confDir)
+	}
+	return w.warn(lost)
+}
+
+// tell writes what loaders read, and returns what they do not take of the host's then.
+func (w *work) tell(l loaders) ([]loss, error) {
 	for _, arch := range l.musl {
 		text, err := w.planMusl(arch)
+		if err == nil {
+			err = w.write(muslFile(arch), text)
+		}
 		if err != nil {
-			return err
-		}
-		if err := w.write(muslFile(arch), text); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if !l.cache {
-		return nil
+	if l.cache {
+		return w.writeGlibc()
 	}
-	return w.writeGlibc()
+	return w.remember(func() Scan {
+		var s Scan
+		var libs []library
+		if libs, s.unknown = w.libraries(view{w}); s.unknown == nil {
+			s.lost, s.unknown = w.lost(view{w}, ldcache.Cache{}, libs, nil)
+		}
+		return s
+	}).told(w)
 }
 
 func muslFile(arch string) string { return "/etc/ld-musl-" + arch + ".path" }
@@ -170,12 +203,11 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 	if !known || link != nil || now != nil && !own.isOurs(now) {
 		own = pathFile{Was: now, Link: link}
 	}
-	text := muslText(own.Was, w.file.LibraryDirs)
-	if !own.isOurs(text) {
-		own.Wrote = append(own.Wrote, text)
-	}
-	if bytes.Equal(now, text) { // whatever was written before is replaced
-		own.Wrote = [][]byte{text}
+	text := muslText(own.Was, w.held, w.file.LibraryDirs)
+	for _, t := range [][]byte{text, muslText(own.Was, muslHeld(arch), w.file.LibraryDirs)} { // what a later stage may write
+		if !own.isOurs(t) {
+			own.Wrote = append(own.Wrote, t)
+		}
 	}
 	w.journal.Musl[p] = own
 	return text, nil
@@ -196,13 +228,14 @@ func (w *work) readMusl(p string) (now []byte, link *string, err error) {
 	return now, link, err
 }
 
-// muslText is a path file that also has folders: was, or musl's defaults where
-// it is nil, and then ours, one a line.
-func muslText(was []byte, folders []string) []byte {
+// muslText is a path file that also has folders: those that come first, then was, or
+// musl's defaults where it is nil, and then ours, one a line.
+func muslText(was []byte, first, folders []string) []byte {
 	out := slices.Clone(muslDefault)
 	if was != nil {
 		out = splitMusl(string(was))
 	}
+	out = slices.Concat(first, out)
 	for _, d := range folders {
 		if !slices.Contains(out, d) {
 			out = append(out, d)
@@ -260,25 +293,67 @@ func (w *work) isPoint(p string) bool {
 }
 
 // writeGlibc writes the drop-in, the configuration that includes it where there
-// is none, and the cache.
-func (w *work) writeGlibc() error {
+// is none or where it has to come first, and the cache.
+func (w *work) writeGlibc() ([]loss, error) {
 	if err := w.writeDropIn(); err != nil {
-		return err
+		return nil, err
 	}
 	if there, err := w.occupied(confFile); err != nil {
-		return err
+		return nil, err
 	} else if !there {
-		if err := w.write(confFile, []byte(confInclude)); err != nil {
-			return err
+		err = w.write(confFile, []byte(confInclude))
+		if err != nil {
+			return nil, err
+		}
+	} else if w.first {
+		if err := w.writeHead(); err != nil {
+			return nil, err
 		}
 	}
 	return w.writeCache(w.file.LibraryDirs)
 }
 
-// writeDropIn names the folders that the image's own configuration does not have:
-// one that it has keeps its place, and so do the libraries in it.
+// writeHead has the configuration name the drop-in first. One that is no file of the
+// root's own stays as it is.
+func (w *work) writeHead() error {
+	i, err := w.root.Lstat(confFile)
+	if err != nil || !i.Mode.IsRegular() {
+		return err
+	}
+	now, err := w.readText(confFile)
+	if err != nil || now == nil || bytes.HasPrefix(now, []byte(confHead)) {
+		if errors.Is(err, inroot.ErrLimit) {
+			err = nil
+		}
+		return err
+	}
+	return w.write(confFile, slices.Concat([]byte(confHead), now))
+}
+
+// removeHead takes that line out again, whatever else became of the file.
+func (w *work) removeHead() error {
+	i, err := w.root.Lstat(confFile)
+	if err != nil || !i.Mode.IsRegular() {
+		if err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
+			return err
+		}
+		return nil
+	}
+	now, err := w.readText(confFile)
+	if was, ours := bytes.CutPrefix(now, []byte(confHead)); ours {
+		_, err = w.root.WriteFile(confFile, was, 0o644)
+	}
+	if errors.Is(err, inroot.ErrLimit) || inroot.BeyondReach(err) {
+		return nil
+	}
+	return err
+}
+
+// writeDropIn names the folders that come first and those that the image's own
+// configuration does not have: one that it has keeps its place, and so do the
+// libraries in it.
 func (w *work) writeDropIn() error {
-	folders := ldcache.Added(view{w}, dropIn, w.file.LibraryDirs)
+	folders := append(slices.Clone(w.held), ldcache.Added(view{w}, dropIn, w.file.LibraryDirs)...)
 	if len(folders) == 0 {
 		return w.removeDropIn()
 	}
@@ -360,6 +435,9 @@ func (w *work) removeGlibc() error {
 	if err := w.removeDropIn(); err != nil {
 		return err
 	}
+	if err := w.removeHead(); err != nil {
+		return err
+	}
 	if w.journal.Conf {
 		if _, err := w.root.RemoveFile(confFile, maxText, func(data []byte) bool { return string(data) == confInclude }); err != nil {
 			return err
@@ -378,7 +456,8 @@ func (w *work) removeGlibc() error {
 			return err
 		}
 	}
-	return w.writeCache(nil)
+	_, err = w.writeCache(nil)
+	return err
 }
 
 func madeByUs(data []byte) bool {

@@ -63,23 +63,30 @@ type Scan struct {
 	skipped      []ldcache.Skip
 	skipsOmitted int
 	confSkipped  []ldcache.Skip
-	unreached    int // of our folders, by the root's own configuration
-	data         []byte
+	data         []byte // of the cache
+	unreached    bool   // the root's own configuration does not name all our folders
+	lost         []loss
+	unknown      error // why more may be lost
 }
 
-// Run carries out one stage of a file. The notes are things that went otherwise
-// than the file says without being a failure, one line each.
-func Run(s Stage, file hookspec.File, o Options) (notes []string, err error) {
+// A Result is what a stage has to say.
+type Result struct {
+	Notes    []string           // what went otherwise than the file says, one line each
+	Warnings []hookspec.Warning // what the container has otherwise than the file says
+}
+
+// Run carries out one stage of a file.
+func Run(s Stage, file hookspec.File, o Options) (Result, error) {
 	j, err := readJournal(o.Journal)
 	if err != nil {
-		return nil, err
+		return Result{}, err
 	}
 	w := &work{Steps: o.Steps, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}}
 	if w.remember == nil {
 		w.remember = func(read func() Scan) Scan { return read() }
 	}
 	err = w.do(s)
-	return w.notes, err
+	return Result{w.notes, w.warnings}, err
 }
 
 // Steps are where a run can be stopped, and what it is at.
@@ -109,9 +116,14 @@ type work struct {
 	runs     func(Process) bool
 	remember func(read func() Scan) Scan
 	notes    []string
-	wrote    []ownFile           // to be read back
-	linked   []hookspec.Link     // links beside those of the file, to be read back
-	namesIn  map[string][]string // see names
+	warnings []hookspec.Warning
+	held     []string // folders of our own that come first
+	first    bool     // the drop-in does, in the configuration
+	// unreached says that the root\'s own configuration does not name all our folders.
+	unreached bool
+	wrote     []ownFile           // to be read back
+	linked    []hookspec.Link     // links beside those of the file, to be read back
+	namesIn   map[string][]string // see names
 }
 
 // An ownFile is what a file in the root has to be at the end.
@@ -273,16 +285,13 @@ func (w *work) write(p string, data []byte) error {
 	if _, err := w.root.WriteFile(p, data, 0o644); err != nil {
 		return err
 	}
-	w.wrote = append(w.wrote, ownFile{p, data})
+	w.wrote = append(slices.DeleteFunc(w.wrote, func(f ownFile) bool { return f.path == p }), ownFile{p, data})
 	return nil
 }
 
 // readBack looks once more at every link, file and mode: exit 0 means that all
 // of it is there.
 func (w *work) readBack() error {
-	changed := func(what, p string) error {
-		return fmt.Errorf("read back: %s %s is not as it was made: the container changed it meanwhile", what, p)
-	}
 	for _, l := range slices.Concat(w.file.Links, w.linked) {
 		text, err := w.root.Readlink(l.Path)
 		if err != nil {
@@ -292,14 +301,8 @@ func (w *work) readBack() error {
 			return changed("link", l.Path)
 		}
 	}
-	for _, f := range w.wrote {
-		data, err := w.root.ReadFile(f.path, int64(len(f.data)))
-		if err != nil {
-			return fmt.Errorf("read back: %w", err)
-		}
-		if !bytes.Equal(data, f.data) {
-			return changed("file", f.path)
-		}
+	if err := w.filesBack(); err != nil {
+		return err
 	}
 	for _, m := range w.file.Modes {
 		i, err := w.root.Lstat(m.Path)
@@ -311,6 +314,23 @@ func (w *work) readBack() error {
 		}
 	}
 	return nil
+}
+
+func (w *work) filesBack() error {
+	for _, f := range w.wrote {
+		data, err := w.root.ReadFile(f.path, int64(len(f.data)))
+		if err != nil {
+			return fmt.Errorf("read back: %w", err)
+		}
+		if !bytes.Equal(data, f.data) {
+			return changed("file", f.path)
+		}
+	}
+	return nil
+}
+
+func changed(what, p string) error {
+	return fmt.Errorf("read back: %s %s is not as it was made: the container changed it meanwhile", what, p)
 }
 
 // finish removes empty mount points: they are nothing without their mounts, and

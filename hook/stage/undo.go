@@ -46,6 +46,9 @@ func (w *work) sweep() error {
 // what had given way. Objects that somebody changed since are not ours any more
 // and stay.
 func (w *work) undo(keep hookspec.File) error {
+	if err := w.ownLinks(); err != nil {
+		return err
+	}
 	k := keeper(keep)
 	for _, p := range slices.Sorted(maps.Keys(w.journal.Points)) {
 		if k.points[p] {
@@ -110,11 +113,16 @@ func (w *work) keeps(k keeping, p string, l ownLink) (bool, error) {
 	if k.links[p] || !l.SONAME {
 		return k.links[p], nil
 	}
-	if in, err := w.isOneOf(k.folders, dir); !in || err != nil {
-		return false, err
+	if own := len(k.folders) > 0 && strings.HasPrefix(p, ownDir+"/"); !own {
+		if in, err := w.isOneOf(k.folders, dir); !in || err != nil {
+			return false, err
+		}
 	}
 	for _, text := range l.Texts {
-		library := path.Join(dir, text)
+		library := text
+		if !path.IsAbs(text) {
+			library = path.Join(dir, text)
+		}
 		if k.points[library] {
 			return true, nil
 		}

@@ -41,7 +41,7 @@ func (c *Container) hook(s *space, at stage.Stage, key string) error {
 		return fmt.Errorf("cdi-hook: the hook file %w", err)
 	}
 	scans := 0
-	_, err := stage.Run(at, c.file, stage.Options{
+	res, err := stage.Run(at, c.file, stage.Options{
 		Root: c.rootIn(s), Journal: &c.journal, Steps: stage.Steps{Context: context.Background()},
 		Remember: func(read func() stage.Scan) stage.Scan {
 			if scans++; key != "" {
@@ -53,6 +53,9 @@ func (c *Container) hook(s *space, at stage.Stage, key string) error {
 	})
 	if err != nil {
 		return fmt.Errorf("cdi-hook: %w", err)
+	}
+	if at == stage.Apply {
+		c.warnings = res.Warnings
 	}
 	return nil
 }

@@ -69,8 +69,12 @@ func (r root) Lstat(p string) (inroot.Info, error) {
 	if err := r.may("lstat", p, false, 0); err != nil {
 		return inroot.Info{}, err
 	}
-	i, err := r.space.Lstat(p)
-	return inroot.Info{Mode: i.Mode, Size: i.Size, UID: i.UID, GID: i.GID}, err
+	_, at, _, err := r.find("lstat", p, false)
+	if err != nil {
+		return inroot.Info{}, err
+	}
+	i := at.info()
+	return inroot.Info{Mode: i.Mode, Size: i.Size, UID: i.UID, GID: i.GID, Ino: at.ino()}, nil
 }
 
 func (r root) ReadFile(p string, limit int64) ([]byte, error) {

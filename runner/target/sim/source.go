@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"hash/maphash"
 	"io/fs"
 	"maps"
 	"path"
@@ -21,7 +22,10 @@ type source interface {
 	names() []string
 	readlink() string
 	head(n int) ([]byte, error) // n < 0: all
+	ino() uint64                // one inode, one number
 }
+
+var inodes = maphash.MakeSeed()
 
 // entry is an inode of a tree.
 type entry struct{ e *tree.Entry }
@@ -43,6 +47,8 @@ func (s entry) head(n int) ([]byte, error) {
 	}
 	return s.e.Data[:n:n], nil
 }
+
+func (s entry) ino() uint64 { return maphash.Comparable(inodes, s.e) }
 
 // rooted is a path of a host.Root that is no tree: the machine itself.
 type rooted struct {
@@ -82,6 +88,8 @@ func (s rooted) head(n int) ([]byte, error) {
 	}
 	return data, err
 }
+
+func (s rooted) ino() uint64 { return maphash.String(inodes, s.p) }
 
 // open finds p on a host, links followed as mount(2) does with its source.
 func open(r host.Root, p string) (source, error) {

@@ -1,0 +1,282 @@
+package stage
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"gpurig/core/elf"
+	"gpurig/core/hookspec"
+	"gpurig/core/ldcache"
+	"gpurig/hook/inroot"
+)
+
+// Libraries of the image can come before the host's: in a folder that is searched
+// earlier, in a subfolder for newer processors, under a higher version in the very
+// folder that the host's are mounted in. Where that is so, links to the host's are
+// made in folders of our own, which the loader's configuration names first.
+const ownDir = "/usr/lib/cdi-hook"
+
+// confHead is what ld.so.conf begins with where the drop-in does not come first
+// otherwise.
+const confHead = "include " + dropIn + "\n"
+
+// machines are the names of our folders.
+var machines = map[elf.Machine]string{elf.X8664: "x86_64", elf.AArch64: "aarch64", elf.I386: "i386", elf.ARM: "arm"}
+
+const hwcapsDir = "glibc-hwcaps"
+
+// levels are the subfolders for newer x86-64 processors.
+var levels = []string{"x86-64-v2", "x86-64-v3", "x86-64-v4"}
+
+// An identity is one file, by whatever path and mount.
+type identity struct{ dev, ino uint64 }
+
+// A library is one of the host's, mounted into a folder that is to be searched.
+type library struct {
+	path    string // of the mount point
+	dir     string // its folder, without links
+	names   []string
+	machine elf.Machine
+	id      identity
+}
+
+// A loss is a name for which a loader does not take the host's library.
+type loss struct {
+	library
+	name  string
+	found ldcache.Found
+	musl  bool
+	later bool // not yet: after the next ldconfig of the container
+}
+
+func (l loss) warning() hookspec.Warning {
+	return hookspec.Warning{Reason: hookspec.LibraryShadowed, SONAME: l.name, Host: l.path, Loads: l.found.Path, By: string(l.found.By), Later: l.later}
+}
+
+// libraries are the host's in the folders that are to be searched. A program asks for
+// one by its SONAME, and by what links of the plan to it are called.
+func (w *work) libraries(v view) ([]library, error) {
+	dirs := map[string]bool{}
+	for _, d := range w.file.LibraryDirs {
+		dirs[d] = true
+	}
+	var out []library
+	at := map[string]int{}
+	for _, m := range w.file.MountPoints {
+		if dir, name := path.Split(m.Path); m.Dir || !dirs[path.Clean(dir)] || !ldcache.IsLibraryName(name) {
+			continue
+		}
+		f, real, err := ldcache.Inspect(v, m.Path)
+		if err != nil || machines[f.Machine] == "" || f.Type != elf.SharedObject {
+			continue // the cache says why it is left out
+		}
+		id, err := w.identity(real)
+		if err != nil {
+			return nil, err
+		}
+		l := library{path: m.Path, dir: path.Dir(real), machine: f.Machine, id: id}
+		if l.names = []string{path.Base(m.Path)}; f.SONAME != "" {
+			l.names[0] = f.SONAME
+		}
+		at[m.Path] = len(out)
+		out = append(out, l)
+	}
+	for _, l := range w.file.Links {
+		i, ok := at[path.Join(path.Dir(l.Path), l.Target)]
+		if name := path.Base(l.Path); ok && ldcache.IsLibraryName(name) && !slices.Contains(out[i].names, name) {
+			out[i].names = append(out[i].names, name)
+		}
+	}
+	return out, nil
+}
+
+func (w *work) identity(p string) (identity, error) {
+	i, err := w.root.Lstat(p)
+	return identity{i.Dev, i.Ino}, err
+}
+
+// lost asks every loader of the root, with this cache, for the host's libraries, as
+// on each processor that the cache tells apart. turned are links of ours that ldconfig
+// would have lead elsewhere, and where.
+func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[string]string) ([]loss, error) {
+	if len(libs) == 0 {
+		return nil, nil
+	}
+	with := withCache{v, cache.Marshal()}
+	loaders, err := ldcache.Loaders(with)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string][]identity{} // of those that share a name, any will do
+	key := func(l library, name string) string { return machines[l.machine] + " " + name }
+	for _, l := range libs {
+		for _, n := range l.names {
+			ids[key(l, n)] = append(ids[key(l, n)], l.id)
+		}
+	}
+	var out []loss
+	for _, ld := range loaders {
+		for level := range 1 + len(levels) {
+			if level > 0 && (ld.Machine != elf.X8664 || !slices.ContainsFunc(cache.Entries, func(e ldcache.Entry) bool { return e.HWCaps == levels[level-1] })) {
+				continue
+			}
+			r, err := ldcache.NewResolver(with, ld, ldcache.Options{Level: level + 1})
+			if err != nil {
+				return nil, err
+			}
+			for _, l := range libs {
+				if l.machine != ld.Machine {
+					continue
+				}
+				for _, n := range l.names {
+					found, err := r.Find(n)
+					if err != nil {
+						return nil, err
+					}
+					if found.Path != "" && found.Problem == "" {
+						id, err := w.identity(found.Real)
+						if err != nil {
+							return nil, err
+						}
+						if elsewhere, later := turned[found.Path]; slices.Contains(ids[key(l, n)], id) {
+							if later {
+								found.Path = elsewhere
+								out = append(out, loss{library: l, name: n, found: found, later: true})
+							}
+							continue
+						}
+					}
+					if !slices.ContainsFunc(out, func(o loss) bool { return o.name == n && o.path == l.path && o.found.Path == found.Path }) {
+						out = append(out, loss{library: l, name: n, found: found, musl: ld.Musl != ""})
+					}
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// withCache is a view with another loader cache.
+type withCache struct {
+	view
+	data []byte
+}
+
+func (v withCache) Lstat(p string) (ldcache.Info, error) {
+	if p == cacheFile {
+		return ldcache.Info{Size: int64(len(v.data))}, nil
+	}
+	return v.view.Lstat(p)
+}
+
+func (v withCache) ReadFile(p string) ([]byte, error) {
+	if p == cacheFile {
+		return v.data, nil
+	}
+	return v.view.ReadFile(p)
+}
+
+// hold makes the host's libraries come first, as far as the root lets us.
+func (w *work) hold(lost []loss) error {
+	w.first = true
+	var links []ldcache.Link
+	for _, l := range lost {
+		// A preloaded library is in every program, and some are lost for not being in the
+		// configuration alone.
+		if l.found.By == ldcache.ByPreload || l.later && l.found.Path == "" {
+			continue
+		}
+		dir := path.Join(ownDir, machines[l.machine])
+		links = append(links, ldcache.Link{Dir: dir, Real: dir, Name: l.name, Target: l.path})
+		if l.found.HWCaps != "" {
+			for _, level := range levels {
+				sub := path.Join(dir, hwcapsDir, level)
+				links = append(links, ldcache.Link{Dir: sub, Real: sub, Name: l.name, Target: l.path})
+			}
+		}
+		w.held = append(w.held, dir)
+	}
+	slices.Sort(w.held)
+	w.held = slices.Compact(w.held)
+	if _, err := w.sonameLinks(links); err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
+		return err
+	} else if err != nil {
+		w.note("the host's libraries cannot come first: %v", err)
+	}
+	return nil
+}
+
+// heldBefore takes up what an earlier run held first.
+func (w *work) heldBefore() {
+	for p := range w.journal.Links {
+		if rest, ok := strings.CutPrefix(p, ownDir+"/"); ok {
+			machine, _, _ := strings.Cut(rest, "/")
+			w.held = append(w.held, path.Join(ownDir, machine))
+		}
+	}
+	slices.Sort(w.held)
+	w.held, w.first = slices.Compact(w.held), len(w.held) > 0
+}
+
+// muslHeld is what hold has musl's loader search first.
+func muslHeld(arch string) []string {
+	for _, name := range machines {
+		if name == arch || name == "arm" && arch == "armhf" {
+			return []string{path.Join(ownDir, name)}
+		}
+	}
+	return nil
+}
+
+// recordOwn notes the folders of our own that there may be.
+func (w *work) recordOwn() error {
+	for _, name := range machines {
+		if err := w.recordDir(path.Join(ownDir, name)); err != nil {
+			return err
+		}
+	}
+	for _, level := range levels {
+		if err := w.recordDir(path.Join(ownDir, machines[elf.X8664], hwcapsDir, level)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownLinks takes every link in a folder of our own for ours: a run that was killed, or
+// could not write the journal, made it.
+func (w *work) ownLinks() error {
+	for _, dir := range w.journal.Dirs {
+		if !strings.HasPrefix(dir, ownDir+"/") {
+			continue
+		}
+		names, err := w.names(dir)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			p := path.Join(dir, n)
+			text, err := w.root.Readlink(p)
+			if err != nil && !inroot.OfTheImage(err) {
+				return err
+			}
+			if _, known := w.journal.Links[p]; err == nil && !known {
+				w.journal.addLink(p, text, nil, true)
+			}
+		}
+	}
+	return nil
+}
+
+// warn says what is lost all the same: a refusal where the file is strict.
+func (w *work) warn(lost []loss) error {
+	for _, l := range lost {
+		if w.file.Strict {
+			return fmt.Errorf("%s: %s", hookspec.LibraryShadowed, l.warning())
+		}
+		w.warnings = append(w.warnings, l.warning())
+	}
+	return nil
+}
