@@ -90,6 +90,12 @@ func (p Product) atLeast(major, minor int) bool {
 // TLimit reports whether thresholds are told as degrees to a limit: Ada and newer.
 func (p Product) TLimit() bool { return p.atLeast(8, 9) }
 
+// LinkMBps is the speed of one NVLink in MB/s by NVML's number of its version: Hopper's is
+// recorded, the others are from data sheets.
+func (c Card) LinkMBps() int {
+	return map[int]int{2: 25000, 5: 25000, 6: 26562, 7: 53125}[c.LinkVersion]
+}
+
 // Averages reports whether power is averaged over a second: Ampere but for GA100, and
 // newer (nvml.h, nvmlDeviceGetPowerUsage).
 func (p Product) Averages() bool { return p.atLeast(8, 6) }

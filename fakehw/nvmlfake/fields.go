@@ -38,6 +38,9 @@ func (l *list) fields(g host.GPU, p catalog.Product, s catalog.Readings) {
 	field(0, nvml.FI_DEV_PCIE_REPLAY_COUNTER, 0, 0)
 	field(0, nvml.FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER, 0, 0)
 	field(0, nvml.FI_DEV_NVLINK_LINK_COUNT, 0, b.Links)
+	if b.Links > 0 {
+		field(0, nvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON, 0, b.LinkMBps())
+	}
 	field(570, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 0, 0)
 	if s.ECC {
 		field(0, nvml.FI_DEV_ECC_CURRENT, 0, 1)

@@ -24,6 +24,25 @@ func (l *list) affinity(m host.Model, g host.GPU) {
 	for i, word := range mask.Bits() {
 		l.at("DeviceGetCpuAffinity", i, int(word))
 	}
+	if g.PCI.NUMANode < 64 {
+		l.add("DeviceGetMemoryAffinity", 1<<g.PCI.NUMANode)
+	}
+}
+
+// GetMemoryAffinity is the node of the GPU, in the first word; the scope changes nothing.
+func (g *gpu) GetMemoryAffinity(nodes int, scope nvml.AffinityScope) ([]uint, nvml.Return) {
+	const call = "DeviceGetMemoryAffinity"
+	out := make([]uint, (nodes-1)/8+1)
+	r := g.check(call)
+	if r == nvml.SUCCESS && scope > nvml.AFFINITY_SCOPE_SOCKET {
+		r = nvml.ERROR_INVALID_ARGUMENT
+	}
+	if r != nvml.SUCCESS {
+		return out, r
+	}
+	v, r := g.read(call, 0)
+	out[0] = uint(v)
+	return out, r
 }
 
 // GetCpuAffinity returns the first words of the mask; those that it does not have are 0.

@@ -34,7 +34,7 @@ var hosts = []string{
 }
 
 var commands = []struct{ name, args string }{
-	{"list", "-L"}, {"table", ""}, {"query", "-q -i 0"}, {"version", "--version"},
+	{"list", "-L"}, {"table", ""}, {"query", "-q -i 0"}, {"version", "--version"}, {"topo", "topo -m"}, {"nvlink", "nvlink -s"},
 	{"csv", "--query-gpu=index,name,gpu_uuid,serial,gpu_bus_id,pci.domain,driver_version,memory.total,memory.free,memory.used,mig.mode.current,mig.mode.pending," +
 		"vbios_version,compute_cap,power.draw,temperature.gpu,utilization.gpu,pstate,persistence_mode,ecc.mode.current,clocks.sm --format=csv"},
 	{"mig-profiles", "mig -lgip"}, {"mig-places", "mig -lgipp"}, {"mig-gi", "mig -lgi"}, {"mig-ci", "mig -lci"}, {"mig-ci-profiles", "mig -lcip"},

@@ -47,6 +47,24 @@ API unsigned nvmlDeviceGetCpuAffinity(void *d, unsigned n, unsigned long *out)
 	return leave(r);
 }
 
+API unsigned nvmlDeviceGetMemoryAffinity(void *d, unsigned n, unsigned long *out, unsigned scope)
+{
+	struct part at;
+	unsigned r = begin_at("DeviceGetMemoryAffinity", d, 0, &at);
+	if (!r && at.ci)
+		r = NOT_SUPPORTED;
+	if (!r && (!out || !n || scope > 1))
+		r = INVALID_ARGUMENT;
+	const struct reading *x = r ? 0 : reading(at.gpu, "DeviceGetMemoryAffinity", 0);
+	if (!r && !x)
+		r = NOT_SUPPORTED;
+	if (!r) {
+		memset(out, 0, n * sizeof *out);
+		*out = x->value;
+	}
+	return leave(r);
+}
+
 struct pci_info {
 	char bus_id_legacy[16];
 	unsigned domain, bus, device, pci_id, subsystem_id;

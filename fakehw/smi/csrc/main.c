@@ -48,7 +48,9 @@ int help(void)
 	printf("nvidia-smi [OPTION1 [ARG1]] [OPTION2 [ARG2]] ...\n\n");
 	for (int i = 0; i < OPTIONS; i++)
 		printf("    %-5s %-24s%-10s%s\n", options[i].name[1] == '-' ? "" : options[i].name, options[i].full, options[i].value ? options[i].value : "", options[i].text);
-	printf("\n    mig   %-34s%s\n\n", "", "Multi Instance GPU management. \"nvidia-smi mig -h\" for more information.");
+	printf("\n    mig   %-34s%s\n", "", "Multi Instance GPU management. \"nvidia-smi mig -h\" for more information.");
+	printf("    topo  %-34s%s\n", "-m", "How the GPUs reach each other.");
+	printf("    nvlink%-34s%s\n\n", " -s", "The NVLinks of each GPU and their speed.");
 	return OK;
 }
 
@@ -162,7 +164,11 @@ static int subcommand(int argc, char **argv)
 {
 	if (!strcmp(argv[1], "mig"))
 		return mig(argc - 2, argv + 2);
-	static const char *const others[] = {"topo", "nvlink", "dmon", "daemon", "replay", "pmon", "stats", "clocks", "vgpu", "drain", "compute-policy",
+	if (!strcmp(argv[1], "topo"))
+		return topo(argc - 2, argv + 2);
+	if (!strcmp(argv[1], "nvlink"))
+		return nvlink(argc - 2, argv + 2);
+	static const char *const others[] = {"dmon", "daemon", "replay", "pmon", "stats", "clocks", "vgpu", "drain", "compute-policy",
 					     "boost-slider", "power-hint", "power-smoothing", "power-profiles", "conf-compute", "c2c", "encodersessions", 0};
 	for (int i = 0; others[i]; i++)
 		if (!strcmp(argv[1], others[i])) {

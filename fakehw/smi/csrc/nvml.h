@@ -190,6 +190,11 @@ struct pci_ext {
 	X(DeviceGetFanSpeed, (device, unsigned *))                                         \
 	X(DeviceGetPerformanceState, (device, unsigned *))                                 \
 	X(DeviceGetC2cModeInfoV, (device, unsigned *))                                     \
+	X(DeviceGetNvLinkState, (device, unsigned, unsigned *))                            \
+	X(DeviceGetP2PStatus, (device, device, unsigned, unsigned *))                      \
+	X(DeviceGetTopologyCommonAncestor, (device, device, unsigned *))                   \
+	X(DeviceGetCpuAffinity, (device, unsigned, unsigned long *))                       \
+	X(DeviceGetMemoryAffinity, (device, unsigned, unsigned long *, unsigned))          \
 	X(DeviceGetPowerState, (device, unsigned *))                                       \
 	X(DeviceGetMemoryInfo, (device, struct memory *))                                  \
 	X(DeviceGetMemoryInfo_v2, (device, struct memory_v2 *))                            \

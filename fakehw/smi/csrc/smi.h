@@ -61,6 +61,8 @@ int list(void);
 int table(void);
 int query(const char *sections);
 int xml(void);
+int topo(int argc, char **argv);
+int nvlink(int argc, char **argv);
 int csv(const char *fields, const char *format);
 int csv_apps(const char *fields, const char *format);
 int csv_help(void);
