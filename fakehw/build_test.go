@@ -223,7 +223,7 @@ func TestDiscoverOfBuildEqualsTheModelOfOddHosts(t *testing.T) {
 		"Arc and Radeon":   "gpus:\n  - {product: arc-b580, at: \"01:00.0\"}\n  - {product: arc-a770, at: \"02:00.0\"}\n  - {product: rx-6800, at: \"03:00.0\"}\n",
 		"minor far out":    "driver: {version: \"550\"}\ngpus:\n  - {product: t4, at: [\"01:00.0\", \"02:00.0\"], minor: [247, 31], index: [1, 0]}\n",
 		"a domain of VMD":  "driver: {version: \"550\"}\ngpus:\n  - {product: t4, at: \"10000:01:00.0\"}\n",
-		"nodes by hand":    "driver: {version: \"550\"}\ngpus:\n  - {product: t4, at: \"01:00.0\"}\nnodes:\n  - {path: /dev/nvidia0, number: \"195:0\", mode: \"0600\", gid: 7}\n  - {path: /dev/fb0, number: \"29:0\"}\nwithout: [/dev/nvidia-uvm]\n",
+		"nodes by hand":    "driver: {version: \"550\"}\ngpus:\n  - {product: t4, at: \"01:00.0\"}\nnodes:\n  - {path: /dev/nvidia0, number: \"195:0\", mode: \"0600\", gid: 7}\n  - {path: /dev/nvidia7, number: \"195:7\"}\nwithout: [/dev/nvidia-uvm]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "unmerged usr" {

@@ -66,7 +66,7 @@ func TestACommandFindsTheHost(t *testing.T) {
 			head -1 /proc/driver/nvidia/version
 			test ! -e /proc/modules || grep -q '^nvidia ' /proc/modules
 			grep -c ' nvidia' /proc/devices
-			grep -ow intel_iommu=on /proc/cmdline
+			grep -ow iommu=pt /proc/cmdline
 			ls /lib/firmware/nvidia/
 			/sbin/ldconfig -p | grep -ow 'libnvidia-ml.so.1 (libc6,x86-64)'
 			test -d /sys/class/net/lo && test -d /sys/block && test -d /sys/module/kernel && test -d /sys/fs/cgroup && echo the rest`)
@@ -75,7 +75,7 @@ nvidia
 character special file c3:7 666
 NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.113.01  Tue Sep 12 19:41:24 UTC 2023
 `
-		if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "intel_iommu=on\n535.113.01\nlibnvidia-ml.so.1 (libc6,x86-64)\nthe rest\n") {
+		if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "iommu=pt\n535.113.01\nlibnvidia-ml.so.1 (libc6,x86-64)\nthe rest\n") {
 			t.Errorf("inside: %s\nwant it to begin with %s", got, want)
 		}
 	})
