@@ -16,6 +16,7 @@ var programs = []string{"nvidia-cdi-hook", "nvidia-ctk", "cdi-hook"}
 type flagRule struct {
 	name   string
 	repeat bool
+	empty  bool // its value may be empty
 }
 
 // grammar returns the flags of a hook kind, as the toolkit's release 1.20 has
@@ -24,15 +25,17 @@ type flagRule struct {
 func grammar(kind string) []flagRule {
 	switch kind {
 	case "create-symlinks":
-		return []flagRule{{"link", true}}
+		return []flagRule{{name: "link", repeat: true}}
 	case "update-ldcache", "create-soname-symlinks":
-		return []flagRule{{"folder", true}, {"ldconfig-path", false}}
+		return []flagRule{{name: "folder", repeat: true}, {name: "ldconfig-path"}}
 	case "chmod":
-		return []flagRule{{"path", true}, {"mode", false}}
+		return []flagRule{{name: "path", repeat: true}, {name: "mode"}}
 	case "enable-cuda-compat":
-		return []flagRule{{"host-driver-version", false}, {"host-cuda-version", false}, {"cuda-compat-container-root", false}}
+		return []flagRule{{name: "host-driver-version"}, {name: "host-cuda-version"}, {name: "cuda-compat-container-root"}}
 	case "apply-cuda-memory-limits":
-		return []flagRule{{"driver-root", false}, {"gpu-id", true}}
+		// nvidia-ctk cdi generate without --driver-root, as NVIDIA's own service runs
+		// it, writes --driver-root "": the host's root.
+		return []flagRule{{name: "driver-root", empty: true}, {name: "gpu-id", repeat: true}}
 	}
 	return nil
 }
@@ -75,7 +78,7 @@ func readFlags(kind string, args []string) (map[string][]string, string) {
 			i++
 			value = args[i]
 		}
-		if value == "" {
+		if value == "" && !rules[at].empty {
 			return nil, fmt.Sprintf("flag --%s has an empty value", name)
 		}
 		if rules[at].repeat && strings.Contains(value, ",") {

@@ -209,7 +209,7 @@ func TestEveryHookKind(t *testing.T) {
 		"enable-cuda-compat":               {args: []string{"--host-driver-version=550.163.01"}, note: "needs-image-libraries"},
 		"disable-device-node-modification": {note: "no-driver-parameters"},
 		"update-application-profile":       {note: "no-application-profile"},
-		"apply-cuda-memory-limits":         {args: []string{"--driver-root", "/", "--gpu-id", "GPU-1", "--gpu-id", "GPU-2"}, note: "no-memory-limit"},
+		"apply-cuda-memory-limits":         {args: []string{"--driver-root", "", "--gpu-id", "GPU-1", "--gpu-id", "GPU-2"}, note: "no-memory-limit"},
 		"noop":                             {note: "does-nothing"},
 	} {
 		t.Run(kind, func(t *testing.T) {

@@ -2,6 +2,8 @@ package programs
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +47,34 @@ func TestNvidiaCTKMakesTheSameSpec(t *testing.T) {
 	}
 	if compared < 10 && !t.Failed() && able() == "" {
 		t.Errorf("compared only %d hosts", compared)
+	}
+}
+
+// NVIDIA's own service runs nvidia-ctk cdi generate without a flag, and the Spec that
+// is on a host then has an empty driver root in a hook of each device. Each device of
+// it is permitted, on every host of NVIDIA's driver.
+func TestSpecsOfNvidiaCTKWithoutAFlagArePermitted(t *testing.T) {
+	program := peers.Path(t, "nvidia-ctk")
+	requireMachine(t)
+	tried := 0
+	for _, name := range profiles.Names() {
+		t.Run(name, func(t *testing.T) {
+			theirs := enter(t, name, program, "--quiet", "cdi", "generate")
+			if theirs.exit != 0 {
+				t.Skipf("nvidia-ctk makes no Spec: %s", theirs.err)
+			}
+			file := filepath.Join(t.TempDir(), "nvidia.yaml")
+			if err := os.WriteFile(file, []byte(theirs.out), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if ours := gpurig(t, "cdi", "validate", "--host", name, file); ours.exit != 0 && strings.Contains(theirs.out, "containerEdits") {
+				t.Errorf("exit %d: %s", ours.exit, ours.err)
+			}
+			tried++
+		})
+	}
+	if tried < 10 && !t.Failed() {
+		t.Errorf("tried only %d hosts", tried)
 	}
 }
 
