@@ -26,11 +26,20 @@ func (r *Result) owned(opts *translate.Options) []cdi.Edits {
 	for i, e := range out {
 		for _, x := range r.Requests {
 			if slices.Contains(x.Owns, e.Device) {
-				out[i].Edits = withOwner(e.Edits, x.Request)
+				out[i].Edits = withOwner(e.Edits, x.Request, func(node string) bool { return r.shared(node, x) })
 			}
 		}
 	}
 	return out
+}
+
+// shared reports whether edits that are not those of x have a node too, as the
+// driver's control nodes are with each GPU that is asked for by card.
+func (r *Result) shared(node string, x Request) bool {
+	return slices.ContainsFunc(r.Edits, func(e cdi.Edits) bool {
+		return !slices.Contains(x.Owns, e.Device) &&
+			slices.ContainsFunc(e.Edits.DeviceNodes, func(n *specs.DeviceNode) bool { return n != nil && n.Path == node })
+	})
 }
 
 func sameOwner(a, b request.Request) bool {
@@ -41,11 +50,16 @@ func same[T comparable](a, b *T) bool {
 	return a == nil && b == nil || a != nil && b != nil && *a == *b
 }
 
-// withOwner returns a copy of edits whose nodes have the owner and mode of req.
-func withOwner(edits *specs.ContainerEdits, req request.Request) *specs.ContainerEdits {
+// withOwner returns a copy of edits whose nodes, but for shared ones, have the
+// owner and mode of req.
+func withOwner(edits *specs.ContainerEdits, req request.Request, shared func(node string) bool) *specs.ContainerEdits {
 	c := *edits
 	c.DeviceNodes = make([]*specs.DeviceNode, len(edits.DeviceNodes))
 	for i, n := range edits.DeviceNodes {
+		c.DeviceNodes[i] = n
+		if n == nil || shared(n.Path) { // package translate refuses what is not there
+			continue
+		}
 		d := *n
 		if req.UID != nil {
 			d.UID = req.UID
