@@ -167,6 +167,11 @@ func TestErrors(t *testing.T) {
 			t.Errorf("for riscv64: %v", err)
 		}
 	}
+	for _, narrow := range []string{"i386", "x32"} {
+		if _, err := Program(Object{Arch: narrow}); !errors.Is(err, ErrArch) {
+			t.Errorf("a program for %s: %v", narrow, err)
+		}
+	}
 	for _, list := range []string{"cuInit=x", "cuInit=70000", "cuInit=-1", "=1"} {
 		if _, err := Library(Object{Arch: "x86_64", Functions: list}); !errors.Is(err, ErrFunction) {
 			t.Errorf("functions %q: %v", list, err)
