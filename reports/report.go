@@ -1,6 +1,6 @@
 // Package reports has the report of a run, its renderers, the comparison of two
-// reports, and the merging of shards. The report is data first: every renderer
-// reads a Report and nothing else.
+// reports, and the merging of shards. A Report is plain data, and all renderers
+// use only that.
 package reports
 
 import (

@@ -1,8 +1,8 @@
 // Package scenarios has the scenario files, by area, their types, and Load.
 //
 // A scenario names a host, changes to it, containers with GPU devices, steps,
-// and what shall come of them. One idea a file; its first comment is a sentence
-// that is true when it passes. Running one is package runner's job.
+// and what is expected. Each file tests one idea; its first comment is a sentence
+// that is true if it passes. Package runner runs scenarios.
 package scenarios
 
 import "gpurig/core/policy"

@@ -1,4 +1,4 @@
-// Package device has the words for Linux device nodes: numbers, types and the
+// Package device has types for Linux device nodes: numbers, node types and the
 // nodes themselves. It opens no file.
 package device
 

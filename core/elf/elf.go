@@ -1,10 +1,10 @@
-// Package elf reads out of an ELF file what a loader cache needs: class,
+// Package elf reads from an ELF file what a library cache needs: class,
 // machine, type, SONAME, interpreter and the GNU ABI note.
 //
-// Files come from container images and are hostile: every offset and count is
-// checked before it is used, reading is bounded by MaxRead, nothing panics, and
-// a SONAME is given only if it can be a file name. Deciding which files to read,
-// and writing caches, is for package ldcache.
+// Files come from container images and may be hostile: every offset and count is
+// checked before it is used, at most MaxRead bytes are read, nothing panics, and
+// a SONAME is returned only if it can be a file name. Deciding which files to read,
+// and writing caches, is left to package ldcache.
 //
 // Reference: the System V ABI (gABI), chapters 4 and 5; elf.h of glibc.
 package elf

@@ -1,7 +1,7 @@
-// Package hookspec is the versioned file that a plan leaves for cdi-hook: what
-// shall be done inside one container's root file system.
+// Package hookspec is the versioned hook file, which tells cdi-hook what to do
+// inside the root file system of one container.
 //
-// It reads, writes and checks the file; carrying it out is package hook's job.
+// It reads, writes and checks the file; package hook carries it out.
 package hookspec
 
 import (

@@ -1,10 +1,10 @@
-// Package host says what a GPU host has, and how one is read.
+// Package host describes a GPU host and reads one.
 //
-// A Model is the facts: PCI functions, GPUs under their four numberings (PCI
-// address, DRM card, NVIDIA minor, NVML index, and the UUID beside them), MIG
-// instances, the driver, device nodes, the layout of the file system. A Root is
-// a view of a machine's files; Discover reads a Root and makes a Model of it.
-// Making files out of a Model, or changing a machine, is for others.
+// A Model has the facts: PCI functions; GPUs with their four numberings (PCI
+// address, DRM card, NVIDIA minor, NVML index) and their UUIDs; MIG instances; the
+// driver; device nodes; the layout of the file system. A Root is a view of a
+// machine's files; Discover makes a Model from a Root. Other packages make files
+// from a Model, or change a machine.
 package host
 
 import (

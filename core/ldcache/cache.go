@@ -1,15 +1,15 @@
 // Package ldcache reads, builds and writes /etc/ld.so.cache, the list by which
 // glibc's loader finds libraries.
 //
-// Parse and Marshal deal with the file, Conf and Build with what ldconfig(8)
-// does to make one: read ld.so.conf, scan folders, take SONAMEs out of ELF
+// Parse and Marshal read and write the file. Conf and Build do what ldconfig(8)
+// does to make one: read ld.so.conf, scan folders, read SONAMEs from ELF
 // files. A Resolver says which file a loader, glibc's or musl's, loads for a
 // name. Nothing is executed and nothing is written; files are read through a
-// View, whose maker keeps paths inside a root. All of it may be hostile: counts
-// are checked before memory is taken, bad entries are left out and counted.
+// View, which must keep paths inside a root. All input may be hostile: counts
+// are checked before memory is allocated, and bad entries are skipped and counted.
 //
-// It imports the standard library and package elf only, because a small static
-// program that runs with the host's rights is among its users.
+// It imports only the standard library and package elf, because it is part of
+// a small static program that runs with the host's privileges.
 //
 // Reference: glibc, sysdeps/generic/dl-cache.h, elf/cache.c, elf/ldconfig.c.
 package ldcache

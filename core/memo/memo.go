@@ -1,7 +1,7 @@
-// Package memo keeps what was made for a key, so that it is made once however
-// many ask for it at the same time.
+// Package memo keeps the result for a key, so that it is computed once even if
+// several goroutines ask for it at the same time.
 //
-// It depends on the standard library alone.
+// It depends only on the standard library.
 package memo
 
 import (

@@ -1,14 +1,14 @@
-// Package passthrough plans how the devices of one instance get their GPUs: from
-// the options of a container manager to a plan, or to a refusal that says where
-// on the way it came.
+// Package passthrough plans the GPU devices of one instance: it turns the options
+// of a container manager into a plan, or into a refusal that says at which step
+// it arose.
 //
-// New opens a Host, Plan goes the whole way. What it returns are values, one for
-// each station: what each device asks for, the CDI Specs that devices can come
-// from, the container edits, the plan. An emitter (packages lxc, lxd, oci, pve)
-// writes the plan in the words of a container manager; package vfio carries out
-// that of a virtual machine. Nothing is changed on the host: whoever plans for an
-// instance that runs keeps the Result, and asks Result.Without for the plan that
-// is left when a device leaves.
+// New opens a Host, and Plan does all the steps. Its result has the value of each
+// step: what each device asks for, the CDI Specs that were considered, the
+// container edits, the plan. An emitter (packages lxc, lxd, oci, pve)
+// writes the plan as configuration of a container manager; package vfio carries
+// out the plan of a virtual machine. Nothing is changed on the host. For an
+// instance that runs, keep the Result: Result.Without returns the plan that
+// remains when a device is removed.
 package passthrough
 
 import (

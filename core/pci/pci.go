@@ -1,4 +1,4 @@
-// Package pci names PCI functions the way Linux sysfs names them.
+// Package pci names PCI functions as Linux sysfs does.
 //
 // It parses and prints; it opens no file. Reading /sys/bus/pci/devices is the
 // job of package host.

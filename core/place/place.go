@@ -1,6 +1,6 @@
-// Package place puts the paths of a plan where they really are in an image, and
-// makes of the plan the file that tells cdi-hook its part. It is what the
-// emitters for liblxc and for OCI runtimes have in common.
+// Package place resolves the paths of a plan to their real places in an image, and
+// makes the hook file of the plan. The emitters for liblxc and for OCI runtimes
+// share it.
 package place
 
 import (

@@ -1,9 +1,9 @@
-// Package plan has the typed plan: what shall be done to one container, and
-// what of a CDI Spec shall not, with the reason.
+// Package plan has the typed plan: everything to be done to one container, and
+// which parts of a CDI Spec are not carried out, with the reason.
 //
-// It decides nothing and touches nothing. Package translate makes plans, the
-// emitters (lxc, lxd, …) write them in a container manager's words, and
-// package hookspec carries the part that is done inside the root file system.
+// It makes no decisions and changes nothing. Package translate makes plans, the
+// emitters (lxc, lxd, …) write them as configuration of a container manager, and
+// package hookspec holds the part that is done inside the root file system.
 package plan
 
 import (

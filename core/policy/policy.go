@@ -1,10 +1,10 @@
-// Package policy says which device drivers, host paths, environment names,
-// mount options and hooks a CDI Spec may use.
+// Package policy lists the device drivers, host paths, environment variables,
+// mount options and hooks that a CDI Spec may use.
 //
-// Whoever writes a Spec is trusted to name devices that this table allows, and
-// nothing more: the table is what stands between a file and a container manager
-// that obeys it as root. A Policy only widens the table, by name; its zero value
-// is the table itself. Looking at the host, and saying no, is the job of package
+// The author of a Spec is trusted only to name devices that this table allows:
+// the table stands between a file and a container manager
+// that executes it as root. A Policy only adds to the table, by name; its zero value
+// is the table itself. Looking at the host, and refusing, is the job of package
 // translate.
 package policy
 

@@ -1,11 +1,10 @@
-// Package refuse has the one form in which this project says no: what was
-// refused, for which reason, in words for people, and what to do instead.
+// Package refuse has the error type for refusals: what was refused, the reason, a
+// message for people, and a hint what to do instead.
 //
-// A Reason is a stable word that a program can branch on and a test can name;
-// Msg and Hint are for people and may change. Which reasons there are is
-// said by the packages that refuse (request, cdi, translate): each has its
-// constants and lists them with one sentence each. This package knows no rule
-// and depends on the standard library alone.
+// A Reason is a stable name that a program can compare and a test can expect;
+// Msg and Hint are for people and may change. The packages that refuse (request,
+// cdi, translate) define their reasons as constants and list each with one
+// sentence. This package defines none, and depends only on the standard library.
 package refuse
 
 import (

@@ -1,13 +1,13 @@
-// Package request says what a user asks for: the options of one GPU device as a
-// container manager takes them, and which GPUs of a host, or which CDI devices,
+// Package request reads what a user asks for: the options of one GPU device as a
+// container manager accepts them, and which GPUs of a host, or which CDI devices,
 // they select.
 //
-// Parse reads the options, which needs no host; Select finds what they mean on
-// one. Both report everything that is wrong at once, each a *refuse.Error whose
+// Parse reads the options, which needs no host; Select applies them to a host.
+// Both report all mistakes at once, each as a *refuse.Error whose
 // Where is the option and whose Hint says what to write instead. Finding a
-// CDI device in a Spec is for package cdi.
+// CDI device in a Spec is left to package cdi.
 //
-// The options are those of LXD's device type "gpu", whose rules hold unless a
+// The options are those of LXD's device type "gpu", with LXD's rules unless a
 // comment says otherwise.
 //
 // Reference: https://documentation.ubuntu.com/lxd/latest/reference/devices_gpu/

@@ -1,13 +1,13 @@
-// Package show writes text of others for people to read: what a terminal or a log
-// would act on is shown, not obeyed.
+// Package show prints untrusted text for people: control characters that would
+// affect a terminal or a log are escaped.
 //
-// Names come from machines, recordings, images, Specs and reports. One with an escape
-// sequence could recolour, overwrite or answer a terminal; one with a new line could
-// forge a line of ours. So there are two layers. Fprintf and its like are fmt's, and
-// each value that they are given comes out as one line of printable characters: only the
-// format, which is ours, breaks lines and makes columns. Below, a Writer lets no control
-// character through, whoever wrote it. What is escaped is escaped as Go writes it:
-// \x1b, \n, \u202e. Nothing is unescaped, so this is for people; programs get JSON.
+// Names come from machines, recordings, images, Specs and reports. An escape
+// sequence in a name could recolour, overwrite or answer a terminal; a line break
+// could forge a line of ours. There are two layers. Fprintf and the like are fmt's,
+// but print each argument as one line of printable characters: only the
+// format, which is ours, breaks lines and makes columns. Below them, a Writer lets no
+// control character through, whoever wrote it. Escapes are Go's:
+// \x1b, \n, \u202e. Nothing is unescaped, so this is for people; programs read JSON.
 package show
 
 import (

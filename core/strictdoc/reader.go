@@ -1,15 +1,15 @@
-// Package strictdoc reads the documents that people and other programs write for
-// this project, YAML and JSON, and says where in the file what is wrong.
+// Package strictdoc reads documents that people and other programs write for
+// this project, YAML and JSON, and reports where in the file a mistake is.
 //
-// It reads less than YAML: one document of plain data, in UTF-8. Anchors, aliases,
-// tags, merge keys, characters that cannot be seen, more than 1 MiB, more than
+// It reads a subset of YAML: one document of plain data, in UTF-8. Anchors, aliases,
+// tags, merge keys, invisible characters, more than 1 MiB, more than
 // 150,000 values and deep nesting are refused, so that a file means what it shows and
-// costs little.
+// is cheap to read.
 //
-// Parse returns the document as a tree, as package cdi reads Specs. A Reader fills Go
-// values from it and tells everything that is wrong in one go, unknown keys and keys
-// that stand twice too, each with its place, its line and a hint. What values mean is
-// for the caller to check: the Doc knows where each of them stands.
+// Parse returns the document as a tree, from which package cdi reads Specs. A Reader
+// fills Go values from it and reports all mistakes at once, unknown and duplicate keys
+// included, each with its position, its line and a hint. Checking what values mean is
+// left to the caller: the Doc knows the position of each value.
 package strictdoc
 
 import (

@@ -3,13 +3,13 @@
 //
 // Every field of an edit is carried out (it is in the plan), refused (it is in
 // the error) or noted (in plan.Notes, with a reason); none is dropped. What a
-// Spec may use is package policy's table. Nothing of a Spec is ever executed:
-// the hooks of NVIDIA's toolkit are read by the grammar of their flags, and
+// Spec may use is listed in package policy. Nothing of a Spec is ever executed:
+// the hooks of NVIDIA's toolkit are parsed by the grammar of their flags, and
 // their work becomes links, library folders and modes of the plan.
 //
-// The host is looked at through a host.Root and nothing is changed on it.
-// Writing a plan in a container manager's words is for the emitters, doing the
-// part inside the root file system is for cdi-hook.
+// The host is read through a host.Root and never changed. The emitters write the
+// plan as configuration of a container manager, and cdi-hook does the part inside
+// the root file system.
 package translate
 
 import (

@@ -1,18 +1,18 @@
-// Package vfio says how GPUs of a host go to a virtual machine and come back.
+// Package vfio passes GPUs of a host to a virtual machine and returns them.
 //
 // Make decides which functions or mediated devices the machine gets and what has to
-// be written to sysfs for that; it reads the host and touches nothing. Carry does
-// the writes and takes them back where one fails, Return gives the devices back to
-// the drivers that had them, and Nodes finds what the monitor (QEMU, Cloud
-// Hypervisor, …) then opens. Making the machine is the monitor's part.
+// be written to sysfs for that; it only reads the host. Carry makes
+// the writes and undoes them if one fails, Return gives the devices back to
+// their earlier drivers, and Nodes finds the nodes that the monitor (QEMU, Cloud
+// Hypervisor, …) then opens. Creating the machine is left to the monitor.
 //
-// The kernel has no lock from looking to writing: whoever starts machines must hold
-// one of its own from Make to the end of Carry, and while Return works. Of two that
-// race without it the second is mostly refused with ReasonHostChanged; but both may be told
+// The kernel does not lock between the read and the write, so callers must hold
+// a lock of their own from Make to the end of Carry, and during Return. If two
+// race without it, the second usually gets ReasonHostChanged; but both may be told
 // that they have a device, whose node only one can open, or the one that fails may
-// take back what the other has done.
+// undo what the other has done.
 //
-// Containers get nodes of the GPU's own driver, which is for package translate.
+// Containers get nodes of the GPU's own driver, which is the job of package translate.
 //
 // References: https://docs.kernel.org/driver-api/vfio.html,
 // https://docs.kernel.org/driver-api/vfio-mediated-device.html

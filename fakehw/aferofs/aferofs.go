@@ -1,9 +1,9 @@
-// Package aferofs carries trees over to afero and back: New makes an afero.Fs
+// Package aferofs converts between trees and afero: New makes an afero.Fs
 // of a tree, NewRoot makes a host.Root of any afero.Fs.
 //
-// Links stay links and device nodes stay device nodes on the way, which plain
-// afero file systems do not promise: FileInfo.Sys holds a *syscall.Stat_t with
-// owner and number, as that of a real file does.
+// Links and device nodes are preserved, which plain afero file systems do not
+// promise: FileInfo.Sys holds a *syscall.Stat_t with owner and number, as for
+// a real file.
 package aferofs
 
 import (

@@ -1,10 +1,12 @@
-// Package cachedir decides from which folders this program takes what it kept there:
-// libraries and programs that it compiled, Specs that it made, images that it unpacked.
+// Package cachedir chooses the folders in which this program caches what it made:
+// libraries and programs that it compiled, Specs that it generated, images that it
+// unpacked.
 //
-// What is kept is run, and mapped into what runs, often as root. So a folder counts only
-// if nobody else could have put something there: it and every folder and link on the way
-// to it belong to root or to the caller, and nobody else can write there. HOME that sudo
-// -E has kept is another user's, and what that user compiled is not run as root.
+// Cached files are run, and mapped into other programs, often as root. So a folder is
+// used only if nobody else could have written to it: the folder and every folder and
+// link on the way to it belong to root or to the caller, and nobody else can write
+// there. If sudo -E keeps another user's HOME, what that user compiled is not run as
+// root.
 package cachedir
 
 import (

@@ -1,16 +1,16 @@
-// Package capture records a machine as text, and makes a machine of such a text
-// again.
+// Package capture records a machine as text, and replays such a text as a machine.
 //
 // Record reads what a host model needs, and what programs that look for GPUs
 // read, from a host.Root and NVIDIA's management library: PCI functions that are
-// GPUs or stand beside one, driver modules, device nodes, the driver's files by
-// name, and little else. It opens no device, changes nothing and needs no
-// privilege; what only a privileged reader sees is named in the recording's
-// notes. Replay gives the recorded tree and library back, with driver libraries
-// made anew under their names. The text form is package fixtures/hosts.
+// GPUs or share a slot or IOMMU group with one, driver modules, device nodes, the
+// driver's files by name, and little else. It opens no device, changes nothing and
+// needs no privileges; what only a privileged reader sees is listed in the
+// recording's notes. Replay returns the recorded tree and library, with new driver
+// libraries under the recorded names. The text form is defined by package
+// fixtures/hosts.
 //
 // Serial numbers, UUIDs, MAC addresses and the machine's name are replaced
-// before anything leaves Record: the same one by the same stand-in everywhere.
+// before Record returns, equal ones by equal replacements.
 package capture
 
 import (

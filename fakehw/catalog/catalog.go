@@ -1,14 +1,14 @@
-// Package catalog has the products that fake hosts are made of: GPUs, NVSwitches
-// and the functions beside them, with PCI and subsystem ids, names, memory,
+// Package catalog has the products that fake hosts consist of: GPUs, NVSwitches
+// and other functions of their boards, with PCI and subsystem ids, names, memory,
 // windows and MIG geometry; Tegra boards; driver releases; distributions.
 //
-// It is data and look-ups. Which product stands in which slot of which host is
-// the affair of package profiles; making files of it is package fakehw's.
+// It is data with look-up functions. Package profiles says which product is in
+// which slot of which host; package fakehw makes files of it.
 //
 // Sources: pci.ids; the name table of NVIDIA's open kernel modules; scrubbed
 // nvidia-smi captures of k8s-test-infra; the MIG user guide and mig-parted;
-// lspci output in public reports. A value that none of these backs is marked
-// "unverified" beside it.
+// lspci output in public reports. A value without any of these sources is marked
+// "unverified".
 package catalog
 
 import (

@@ -1,6 +1,5 @@
-// Package clib compiles the C libraries and programs of a fake host where they are
-// needed, and keeps what it compiled. What is in one is for the package that has
-// its sources.
+// Package clib compiles the C libraries and programs of a fake host when they are
+// needed, and caches the results. Their sources are in the packages that use them.
 package clib
 
 import (

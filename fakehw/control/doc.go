@@ -1,5 +1,5 @@
-// Package control is how programs inside a fake machine ask its host to change:
-// what nvidia-smi and NVML ask NVIDIA's kernel driver for by ioctl on a real one.
+// Package control lets programs inside a fake machine ask its host to change. It
+// replaces the ioctl calls by which nvidia-smi and NVML ask NVIDIA's kernel driver.
 //
 // The channel is a stream socket. A request is one line, and so is its reply:
 //
@@ -16,14 +16,14 @@
 // or "error CODE TEXT", where CODE is what the NVML call returns. GPU is an NVML
 // index or a PCI address; PROFILE is the number that nvidia-smi mig -lgip or
 // -lcip prints; START is a memory slice; GI and CI are instance ids. ACTIVATION
-// is the code that nvmlDeviceSetMigMode gives back besides its own. Make-nodes is
-// what nvidia-modprobe does, for everybody since that is set-user-id root. Whoever
-// replies "ok" has carried out the change before: the next look at any file of
-// the machine shows it.
+// is the second return code of nvmlDeviceSetMigMode. Make-nodes does what
+// nvidia-modprobe does; any user may request it, since that program is set-user-id
+// root. An "ok" is sent after the change has been carried out: from then on all
+// files of the machine show it.
 //
-// Apply says what the driver would do. It is a function of values: keeping the
-// state, writing it to the machine's files, and what holds nodes open are for
-// the live host that serves.
+// Apply computes what the driver would do, as a function of values. The live host
+// that serves the channel keeps the state, writes it to the machine's files and
+// tracks who has nodes open.
 //
 // References: https://docs.nvidia.com/deploy/nvml-api (Multi Instance GPU
 // Management), https://docs.nvidia.com/datacenter/tesla/mig-user-guide

@@ -1,18 +1,17 @@
-// Package cudalib is libcuda.so.1 of a fake host: a small C library of ours,
-// compiled where it is needed, that programs which nobody here wrote load in place
-// of NVIDIA's.
+// Package cudalib is libcuda.so.1 of a fake host: a small C library, compiled when
+// it is needed, that unmodified programs load in place of NVIDIA's.
 //
-// It finds the devices that the host's state names and whose nodes may be opened,
-// and fails as the real library fails when they may not. Kernels come as PTX text
-// and run on the CPU: csrc/parse.c and what it calls turn the text into code,
-// csrc/exec.c and its neighbours interpret it. An instruction outside the subset is
-// CUDA_ERROR_NOT_SUPPORTED when its kernel is launched, with its name in the log;
-// what is no PTX at all is CUDA_ERROR_INVALID_PTX. Every function of the driver API
-// exists; what is not modelled returns CUDA_ERROR_NOT_SUPPORTED and says so in the
-// log.
+// It finds the devices that the host's state names and whose nodes can be opened,
+// and fails as the real library does if they cannot. Kernels come as PTX text
+// and run on the CPU: csrc/parse.c and the files it calls parse the text,
+// csrc/exec.c and the files beside it interpret it. Launching a kernel with an
+// instruction outside the supported subset fails with CUDA_ERROR_NOT_SUPPORTED, and the
+// log names the instruction; text that is not PTX fails with CUDA_ERROR_INVALID_PTX.
+// Every function of the driver API exists; those that are not modelled return
+// CUDA_ERROR_NOT_SUPPORTED and are logged.
 //
 // The host's state is the file of package nvmllib. Build compiles the library.
-// Putting it and the file in their places is for whoever makes the machine.
+// The caller installs it and the state file.
 package cudalib
 
 import (

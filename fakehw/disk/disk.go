@@ -1,9 +1,9 @@
 // Package disk writes a tree as real files: directories, files, links, and,
 // where the kernel permits, owners, device nodes, sockets and pipes.
 //
-// It only ever creates: an object that is there already is an error and stays
-// as it was. What the kernel does not permit is in the result, so that nothing
-// is missing silently. Removing the files again is for the caller.
+// It only creates: if an object exists already, that is an error and the object is
+// not changed. The result lists what the kernel did not permit, so that nothing
+// is missing silently. Removing the files is left to the caller.
 package disk
 
 import (

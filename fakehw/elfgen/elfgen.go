@@ -2,9 +2,9 @@
 // linker loads, and static programs that print what they stand for.
 //
 // They take the place of NVIDIA's libraries and tools on a fake machine, so
-// that whatever reads such files (ldconfig, nvcdi, a loader, a container) finds
+// that programs that read such files (ldconfig, nvcdi, a loader, a container) find
 // a SONAME, a machine type and a content that differs from version to version.
-// They do nothing else: a libcuda that works is for others.
+// They do nothing else; a working libcuda is in package cudalib.
 //
 // Reference: the System V ABI with its x86-64 and AArch64 supplements.
 package elfgen

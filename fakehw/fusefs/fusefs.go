@@ -1,15 +1,15 @@
-// Package fusefs offers a tree as a FUSE file system: to every program on the
-// machine, device nodes with their numbers, owners and modes included, and
-// without privilege.
+// Package fusefs serves a tree as a FUSE file system to every program on the
+// machine, including device nodes with their numbers, owners and modes, and
+// without privileges.
 //
-// Mount mounts it, MountAt does so on a descriptor. Two ways lead there: mount
-// system calls where we may administer mounts (as root, or inside a user
-// namespace of our own), else the set-uid helper fusermount3.
+// Mount mounts it, MountAt does so on a descriptor. Both use mount
+// system calls if this process may mount (as root, or inside its own user
+// namespace), otherwise the set-uid helper fusermount3.
 //
-// Nothing is copied: each operation looks at the tree's entry of that moment.
-// Unless Options say otherwise the mount is read-only, and device nodes can be
-// seen but not opened. Never memory-map a file of a mount that the same process
-// serves: the page fault waits for a server that waits for the page fault.
+// Nothing is copied: each operation uses the tree's current entry.
+// Unless Options say otherwise the mount is read-only, and device nodes are
+// visible but cannot be opened. Never memory-map a file of a mount that the same
+// process serves: the page fault waits for a server that waits for the page fault.
 //
 // Reference: https://docs.kernel.org/filesystems/fuse/fuse.html
 package fusefs

@@ -1,15 +1,15 @@
-// Package live has fake hosts that change: what a program writes into sysfs does
-// what it does on the real host, and the tree follows.
+// Package live has fake hosts that change: a write to sysfs has the effect that
+// it has on a real host, and the tree is updated.
 //
 // A Host is a model and its tree. Write takes what was written to one attribute,
 // changes the model as the kernel and its drivers would (bind, unbind, hot-plug,
-// SR-IOV, mediated devices, vGPU), and makes the tree that of the new model; or
-// it refuses with the kernel's error number and changes nothing. Change makes
-// any other change of the model. Whoever shows the tree to programs is told what
-// became different before Write returns.
+// SR-IOV, mediated devices, vGPU), and updates the tree; or it fails with the
+// kernel's error number and changes nothing. Change makes any other change of
+// the model. Whoever serves the tree to programs is told what changed before Write
+// returns.
 //
-// Offering the tree is for packages fusefs and machine; what a host in some
-// state looks like is for package fakehw.
+// Packages fusefs and machine serve the tree; package fakehw says what a host in a
+// given state looks like.
 package live
 
 import (

@@ -1,24 +1,24 @@
-// Package machine runs programs on a fake host: unmodified ones, which look at
-// /sys, /dev, /proc and the driver's files and find those of the host.
+// Package machine runs unmodified programs on a fake host: they find its files in
+// /sys, /dev, /proc and where the driver's files are.
 //
-// Enter starts a command in a mount namespace (and a process namespace) of its
-// own. As root that is all it takes; else the command is root in a user
-// namespace of its own, where the kernel allows it. There,
+// Enter starts a command in a mount namespace and a process namespace of its
+// own. That is enough for root; for other users the command is root in a user
+// namespace of its own, if the kernel allows it. There,
 //
 //   - /sys is the real one, passed through, with the host's GPUs in place of the
-//     machine's own; control groups and whatever else is mounted below it stay;
+//     machine's own; control groups and other mounts below it stay;
 //   - /dev has the machine's nodes and the host's;
-//   - /proc/driver, devices, modules, misc, cmdline and the kernel's release are
-//     the host's where they speak of GPUs;
-//   - the driver's files, its firmware, sockets and settings are laid over /usr,
-//     /etc and /run, and the loader's cache knows the libraries.
+//   - /proc/driver, devices, modules, misc, cmdline and the kernel's release show
+//     the host's GPUs;
+//   - the driver's files, its firmware, sockets and settings are mounted over /usr,
+//     /etc and /run, and the loader's cache lists the libraries.
 //
-// What the command writes below /usr and /etc it writes for itself. Everything
-// else of the machine is the real one. The server of all this is the calling
-// process, outside of the namespaces; when the command ends, or the caller does,
-// however that ends, all of it is gone, and every process of the command with it.
+// Writes of the command below /usr and /etc are visible only to itself. Everything
+// else is the real machine's. The calling process serves all this from outside the
+// namespaces. When the command or the caller ends, in whatever way, everything is
+// removed, including all processes of the command.
 //
-// A program that uses this package calls Init first of all in main.
+// A program that uses this package calls Init at the start of main.
 package machine
 
 import (

@@ -2,9 +2,9 @@
 // directory is a fake machine, so that code which opens "/sys", "/dev" and
 // "/etc/ld.so.cache" by those names sees the fake ones.
 //
-// Three steps. A package registers, in an init function or a variable, what can
-// be asked for; main (and each TestMain) calls Init first of all; whoever wants
-// an answer asks a Session:
+// There are three steps. A package registers its requests in an init function or a
+// variable; main (and each TestMain) calls Init first; and a Session sends
+// requests:
 //
 //	mntns.Register("generate", mntns.Handler{
 //		Build: func(request []byte) (*tree.Tree, error) { … }, // the fake machine
@@ -17,20 +17,20 @@
 //	defer s.Close()
 //	reply, err := s.Do(ctx, "generate", request)
 //
-// The child is this very program, started once more (/proc/self/exe). It serves
-// any number of requests, one at a time, each for a tree of its own: Build makes
-// the tree from the request, so that nothing big crosses the pipe, then the tree
-// is written to a tmpfs, the child changes its root directory to it, and Run
-// sees it as "/". The child keeps its last eight trees set up: a Build that
-// returns the same *tree.Tree as before saves writing it again.
+// The child is this program, started again (/proc/self/exe). It serves
+// any number of requests, one at a time, each for its own tree. Build makes
+// the tree from the request in the child, so that little data crosses the pipe; the
+// tree is written to a tmpfs, the child changes its root directory to it, and Run
+// sees it as "/". The child keeps its last eight trees: if Build
+// returns the same *tree.Tree as before, it is not written again.
 //
-// The child has a mount namespace of its own, with propagation proven to be
-// private before the first mount. As root that is all; else it has a user
-// namespace too, in which it is root and only root: other owners show as 65534,
-// and device nodes come from a FUSE mount of the tree's device directories.
-// Everything else is files on tmpfs in both cases. View.Missing lists where the
-// fake machine differs from the tree. Everything vanishes when the child ends,
-// and the child ends when its parent does, however that ends.
+// The child has a mount namespace of its own, whose propagation is checked to be
+// private before the first mount. For root that is enough; otherwise it has a user
+// namespace too, in which it is root and the only known user: other owners show as
+// 65534, and device nodes come from a FUSE mount of the tree's device directories.
+// All other files are on tmpfs in both cases. View.Missing lists where the
+// fake machine differs from the tree. The mounts disappear when the child ends,
+// and the child ends with its parent, however that ends.
 //
 // Able says whether this machine can do it. Reading the tree's files through a
 // host.Root needs none of this.

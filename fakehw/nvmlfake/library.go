@@ -1,13 +1,13 @@
-// Package nvmlfake is NVIDIA's management library, NVML, of a host model: an
-// nvml.Interface that answers in this process what the model says, so that
-// programs written against go-nvml, nvcdi first of all, run without a driver.
+// Package nvmlfake is NVIDIA's management library, NVML, for a host model: an
+// nvml.Interface that answers in this process from the model, so that
+// programs written against go-nvml, nvcdi above all, run without a driver.
 //
-// Modelled are what identifies GPUs, MIG devices and their instances, and what
-// Spec generation asks. Every other call exists and answers
-// nvml.ERROR_NOT_SUPPORTED. A few calls of go-nvml return a handler to ask
-// further (DeviceGetGpuFabricInfoV); such a handler goes to the real library
-// whatever we do, so Extensions reports their symbols as missing: ask it first,
-// as go-nvlib does. The C library for unmodified programs is not made here.
+// It models the identity of GPUs, MIG devices and their instances, and what
+// Spec generation asks. Every other call exists and returns
+// nvml.ERROR_NOT_SUPPORTED. A few calls of go-nvml return a handler for further
+// calls (DeviceGetGpuFabricInfoV); such a handler always calls the real library,
+// so Extensions reports their symbols as missing: check it first,
+// as go-nvlib does. The C library for unmodified programs is package nvmllib.
 //
 // Reference: https://docs.nvidia.com/deploy/nvml-api
 package nvmlfake

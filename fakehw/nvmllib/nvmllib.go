@@ -1,20 +1,19 @@
-// Package nvmllib is libnvidia-ml.so.1 of a fake host: a small C library of
-// ours, compiled where it is needed, that programs which nobody here wrote load
+// Package nvmllib is libnvidia-ml.so.1 of a fake host: a small C library,
+// compiled when it is needed, that unmodified programs load
 // in place of NVIDIA's.
 //
-// Every function of nvml.h is there. What package nvmlfake models answers from
-// the state of the host, a text file that State writes and that the library
-// reads when it is initialised and again whenever the file was replaced; all
-// else is NVML_ERROR_NOT_SUPPORTED. Both answer alike, call by call, which the
-// tests of this package compare. The structures in csrc are laid out as NVML's
-// interface has them; no part of its header is copied.
+// Every function of nvml.h exists. What package nvmlfake models is answered from
+// the state of the host, a text file that State writes. The library reads it when
+// it is initialised and again whenever the file was replaced. All other calls
+// return NVML_ERROR_NOT_SUPPORTED. Tests compare the two packages call by call.
+// The structures in csrc have the layout of NVML's
+// interface; no part of its header is copied.
 //
-// As the real one it knows only what the program may reach: without
-// /dev/nvidiactl it does not start, and a GPU whose node, or a MIG device whose
-// capabilities, cannot be opened is not there.
+// Like the real library it sees only what the program may open: it does not start
+// without /dev/nvidiactl, and GPUs whose node, and MIG devices whose
+// capabilities, cannot be opened do not exist for it.
 //
-// Build compiles the library. Putting it and the state file in their places is
-// for whoever makes the machine.
+// Build compiles the library. The caller installs it and the state file.
 package nvmllib
 
 // StatePath is where the library looks for the host's state. A program that is

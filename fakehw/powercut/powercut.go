@@ -1,10 +1,10 @@
 // Package powercut has a disk for tests whose power can be cut, and which can
-// fail: an ext4 on a loop device whose image is on a tmpfs. What a cut leaves is
-// what the file system had handed to the device, as on a disk without a cache of
-// its own; what waits in the kernel's memory is lost. The mount options take away
+// fail: an ext4 on a loop device whose image is on a tmpfs. After a cut it has
+// what the file system had written to the device, like a disk without a cache;
+// data that was still in the kernel's memory is lost. The mount options disable
 // what ext4 does for programs that forget to sync.
 //
-// It changes mounts: a test uses it in a mount namespace of its own, as root.
+// It changes mounts: use it in a test's own mount namespace, as root.
 package powercut
 
 import (

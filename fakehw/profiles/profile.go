@@ -1,9 +1,9 @@
 // Package profiles has whole hosts as short YAML files, and reads such files.
 //
 // A profile names products, a driver version, an operating system and what is
-// special about the host; Model expands it to the flat host.Model in which
-// nothing is left to a default. What a file may say is in profile.schema.json,
-// for editors and people. Making a tree of the model is package fakehw's job.
+// special about the host; Model expands it to a host.Model without defaults.
+// The schema is profile.schema.json, for editors and people. Package fakehw makes
+// a tree of the model.
 package profiles
 
 import (

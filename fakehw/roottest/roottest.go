@@ -1,9 +1,8 @@
-// Package roottest is what every surface of a fake host must do alike: named
-// checks of a host.Root, run against the memory tree, afero, files on disk,
-// FUSE and the reader of real directories.
+// Package roottest has the checks that every implementation of host.Root must pass:
+// the memory tree, afero, files on disk, FUSE and the reader of real directories.
 //
-// A check that a surface cannot be set up for (device nodes on disk without
-// privilege) is skipped by that surface's build function, with the reason.
+// If an implementation cannot be set up for a check (device nodes on disk without
+// privileges), its build function skips the check with the reason.
 package roottest
 
 import (

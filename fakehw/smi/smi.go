@@ -1,13 +1,12 @@
-// Package smi has the programs of NVIDIA's driver that ask and change a host:
-// nvidia-smi and nvidia-modprobe, small C programs of ours that are compiled where
+// Package smi has the programs of NVIDIA's driver that query and change a host:
+// nvidia-smi and nvidia-modprobe, small C programs that are compiled when
 // they are needed, and sriov-manage, a script.
 //
-// nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows nothing but
-// what that answers; only a GPU reset, for which NVML has no call, it asks of the
-// host's channel itself (package control). What is printed follows the driver's
-// branch: the tables of 525, 535, 550, 570 and 580 differ, and -q -x has the elements
-// that captures of real machines have. Processes are never
-// listed: what programs do on a fake GPU is not known here.
+// nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows only
+// what that answers. The exception is a GPU reset, for which NVML has no call: it uses
+// the host's control channel (package control). Output follows the driver's
+// branch: the tables of 525, 535, 550, 570 and 580 differ. Processes are never
+// listed: what programs do on a fake GPU is not known.
 //
 // Names, tables, messages and exit codes are those of public output and of
 // https://docs.nvidia.com/deploy/nvidia-smi and

@@ -1,10 +1,10 @@
-// Package tree is a file tree in memory that carries what machines are made of:
+// Package tree is a file tree in memory with the kinds of files that machines have:
 // directories, files, symbolic links, device nodes with numbers, sockets, each
 // with mode and owner.
 //
-// A Tree is a host.Root. Other packages offer it as an afero.Fs, as a FUSE
-// mount or as files on disk; package fakehw makes trees out of host models. A
-// Tree is not safe for use while it is being changed.
+// A Tree is a host.Root. Other packages serve it as an afero.Fs, as a FUSE
+// mount or as files on disk; package fakehw makes trees from host models. A
+// Tree must not be used while it is being changed.
 package tree
 
 import (

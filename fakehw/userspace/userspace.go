@@ -1,10 +1,9 @@
-// Package userspace makes NVIDIA's user space of a fake machine work. Libraries
-// of the driver that only look like libraries are replaced by those that answer,
-// packages nvmllib and cudalib, and what programs ask the kernel driver for
-// changes the host.
+// Package userspace makes NVIDIA's user space of a fake machine work: it replaces
+// empty driver libraries with working ones, from packages nvmllib and cudalib, and
+// lets requests of programs to the kernel driver change the host.
 //
 // The libraries are compiled for the machine that runs this, whatever the host's
-// architecture is, since that is what its programs can load.
+// architecture, since that is what its programs can load.
 package userspace
 
 import (

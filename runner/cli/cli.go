@@ -1,10 +1,10 @@
-// Package cli is the gpurig command line: it parses, calls the rooms that do
-// the work, and prints. One file has one command.
+// Package cli is the gpurig command line: it parses arguments, calls the packages
+// that do the work, and prints. Each command has its own file.
 //
 // Results go to standard output, everything else to standard error. A mistake
 // of the user is an "error:" line that says what, where and why, with the line of
-// the file that has it, and a "hint:" line that says what to do. Colours appear on
-// a terminal only, and never with NO_COLOR set.
+// the file that has it, and a "hint:" line that says what to do. Colours are used only
+// on a terminal, and never with NO_COLOR set.
 package cli
 
 import (

@@ -1,5 +1,5 @@
-// Package doctor finds out what this machine can run, by trying, and says how
-// to make it able to do more. It changes nothing that outlives it.
+// Package doctor finds out by trying what this machine can run, and says how
+// to enable the rest. It leaves no changes behind.
 package doctor
 
 import (

@@ -1,10 +1,10 @@
 // Package image has the root file systems that containers start from. The
-// harness makes them itself, of busybox and of the machine's own loader and C
-// library, and of an older C library where packaging/old-glibc.sh has put one.
+// harness makes them from busybox and the machine's own loader and C
+// library, and from an older C library if packaging/old-glibc.sh has installed one.
 //
-// One description serves every target: the simulation takes the tree, the others
-// write the same tree to disk. Images know nothing of GPUs, except the two that
-// have another driver's or another vendor's files in the way on purpose.
+// One description serves every target: simulated targets use the tree, the others
+// write the same tree to disk. Images have nothing to do with GPUs, except the two that
+// contain conflicting files of another driver or vendor on purpose.
 package image
 
 import (

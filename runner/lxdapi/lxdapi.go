@@ -1,9 +1,9 @@
-// Package lxdapi is a small client of LXD's REST API over its unix socket: the
-// calls that the harness needs and no more. Incus speaks the same; where the two
-// differ is said in flavour.go.
+// Package lxdapi is a small client of LXD's REST API over its unix socket, with
+// only the calls that the harness needs. Incus has the same API; flavour.go has the
+// differences.
 //
-// It starts no daemon and decides nothing. What a server says is kept word for
-// word in Error.
+// It starts no daemon and makes no decisions. Error keeps what a server says
+// verbatim.
 //
 // Reference: https://documentation.ubuntu.com/lxd/en/latest/rest-api/
 package lxdapi

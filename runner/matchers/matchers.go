@@ -1,9 +1,8 @@
-// Package matchers has Gomega matchers for what a container sees, for those who
-// write specs in Go. Their messages show what was there instead.
+// Package matchers has Gomega matchers for what a container sees, for
+// specs written in Go. On failure they show what was there instead.
 //
-// A matcher takes an observe.Observation or a pointer to one. Making
-// observations is the job of targets; scenario files are judged by package
-// verdict.
+// A matcher takes an observe.Observation or a pointer to one. Targets make
+// observations; scenario files are judged by package verdict.
 package matchers
 
 import (

@@ -1,9 +1,9 @@
-// Package observe says what a container sees: device nodes and whether they
+// Package observe describes what a container sees: device nodes and whether they
 // open, mounts, links, libraries by SONAME, environment, groups.
 //
-// Look does the looking through a View. The probe, which runs inside a real
-// container, has a View of the real file system; the simulation has one of its
-// own. Both therefore make the same Observation, and one judge reads it.
+// Look makes an Observation through a View. The probe, which runs inside a real
+// container, has a View of the real file system; the simulation has a View of its
+// own. So both make the same Observations, which package verdict judges alike.
 package observe
 
 import (

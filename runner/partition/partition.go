@@ -1,6 +1,6 @@
-// Package partition gives a GPU of this machine another MIG geometry, by NVIDIA's
-// management library, and its own one back. What runs on the GPU meanwhile is for
-// whoever asks: the driver refuses to take a part that is in use.
+// Package partition changes the MIG geometry of a GPU of this machine through
+// NVIDIA's management library, and restores it. Programs that use the GPU are the
+// caller's concern: the driver refuses to change a part that is in use.
 //
 // Reference: https://docs.nvidia.com/datacenter/tesla/mig-user-guide/
 package partition

@@ -1,5 +1,5 @@
 // Package peers builds NVIDIA's own programs, unmodified, for tests and
-// benchmarks that compare with them: nvidia-ctk and nvidia-cdi-hook, of the
+// benchmarks that compare with them: nvidia-ctk and nvidia-cdi-hook, from the
 // release of the toolkit that core uses.
 package peers
 

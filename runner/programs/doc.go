@@ -1,7 +1,7 @@
-// Package programs has the tests that show a fake machine to programs which nobody
-// here wrote: lspci, ldconfig, mdevctl, nvidia-ctk, LXD, and the commands of guides as
-// they are printed. Each runs unmodified in "gpurig host enter", and the test reads
-// what it says.
+// Package programs has the tests that run existing programs on a fake machine:
+// lspci, ldconfig, mdevctl, nvidia-ctk, LXD, and the commands of guides as
+// printed. Each runs unmodified in "gpurig host enter", and the test checks
+// its output.
 //
 // They need root, or user namespaces, and the programs. A test whose machine or
 // program is missing is skipped with that reason; GPURIG_REQUIRE_MACHINE=1 makes

@@ -1,5 +1,5 @@
-// Package smoke is what the smoke workload says: the words of its answer, and its
-// exit codes. Package workload does the work, the program gpurig-smoke runs it.
+// Package smoke defines the answer of the smoke workload and its
+// exit codes. Package workload does the work; the program gpurig-smoke runs it.
 package smoke
 
 // Program is the file name of the workload.

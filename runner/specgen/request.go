@@ -1,15 +1,15 @@
-// Package specgen makes the NVIDIA CDI Spec of a fake host, once for each host
+// Package specgen generates the NVIDIA CDI Spec of a fake host, once for each host
 // and set of options.
 //
 // The generator is NVIDIA's, which opens /sys, /proc and /dev by name. So it
 // runs in a child process whose root directory is the fake host (package mntns):
-// a program that uses this package calls mntns.Init first of all in main, and
-// each TestMain does. Results are kept in memory and, where asked for, on disk.
-// Where this machine allows no such child, Specs that were made before and
-// checked in (folder fixtures/specs) answer for the shipped hosts; what they do
-// not have is an error that says so.
+// a program that uses this package calls mntns.Init at the start of main, and of
+// each TestMain. Results are cached in memory and, on request, on disk.
+// If this machine allows no such child, Specs that were checked in (folder
+// fixtures/specs) are used for the shipped hosts; one that is missing there is an
+// error that says so.
 //
-// What a Spec means, and the Specs of other vendors, are for others.
+// The meaning of a Spec, and the Specs of other vendors, are left to other packages.
 package specgen
 
 import (

@@ -1,5 +1,5 @@
-// Package target is where containers are made: simulated, in real LXC, and so
-// on. A target carries out a plan and says what the container sees; it judges
+// Package target defines where containers are made: simulated, in real LXC, and so
+// on. A target carries out a plan and reports what the container sees; it judges
 // nothing.
 package target
 

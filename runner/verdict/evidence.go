@@ -1,8 +1,8 @@
-// Package verdict judges: it compares what a scenario expects with what came of
-// it, and says where along the path the first difference is.
+// Package verdict judges: it compares what a scenario expects with the evidence,
+// and says at which station the first difference is.
 //
-// It starts nothing and looks at nothing by itself: package runner walks the
-// path and hands over the Evidence.
+// It starts nothing and looks at nothing by itself: package runner runs the variant
+// and passes the Evidence.
 package verdict
 
 import (

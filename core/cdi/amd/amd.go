@@ -1,9 +1,9 @@
-// Package amd makes the CDI Spec of a host's AMD GPUs: device nodes and nothing
-// else, since ROCm's libraries belong into the image.
+// Package amd generates the CDI Spec of a host's AMD GPUs. It contains only device
+// nodes, since ROCm's libraries belong in the image.
 //
 // Names are "0", "1" and so on in the order of PCI addresses, and "all". Numbers,
 // modes and groups are those of the host's nodes. Reading Specs and applying
-// them are for package cdi and its users.
+// them is left to package cdi and its users.
 //
 // Reference: https://instinct.docs.amd.com/projects/container-toolkit
 package amd

@@ -1,15 +1,15 @@
-// Package nvidia makes CDI Specs of NVIDIA devices with NVIDIA's own library,
+// Package nvidia generates CDI Specs of NVIDIA devices with NVIDIA's own library,
 // nvcdi, and reads GPUs from NVIDIA's management library, NVML.
 //
-// Nothing of nvcdi is done a second time here: Generate chooses its options,
-// adds the files that containers in containers need on Tegra, and judges the
-// result, since nvcdi writes a Spec even where half of the host is not there
-// yet. Reading Specs from disk, resolving names in them and applying them are
-// for package cdi and its users.
+// It does not repeat what nvcdi does. Generate chooses nvcdi's options, adds the
+// files that nested containers need on Tegra, and checks the result, since nvcdi
+// writes a Spec even if half of the host is not there yet. Reading Specs from
+// disk, resolving names in them and applying them is left to package cdi and its
+// users.
 //
 // nvcdi opens /sys, /proc and /dev of the process that it runs in, whatever its
-// roots say. So the machine must be at "/": another machine's Spec is made in a
-// process that has that machine's files there.
+// root options are. So the machine must be at "/": the Spec of another machine is
+// generated in a process that sees that machine's files there.
 //
 // Reference: https://pkg.go.dev/github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi
 package nvidia

@@ -1,14 +1,15 @@
-// Package pgpu makes the CDI Spec of the GPUs that a host holds ready for virtual
-// machines: a runtime that starts a container in a machine of its own, as Kata
-// Containers does, takes the VFIO nodes of the Spec for the machine's devices.
+// Package pgpu generates the CDI Spec of the GPUs that a host has reserved for
+// virtual machines. A runtime that starts each container in a virtual machine, as
+// Kata Containers does, gives the VFIO nodes of the Spec to the machine.
 //
-// Names are those of NVIDIA's Kata manager: the GPU's index among all of its vendor
-// by PCI address, whoever has the others, the number of its IOMMU group, and the
-// name of its own node where the host has iommufd. Each leads to one node, that of
-// the group or, with iommufd, the device's own: never both, which is two ways to
-// one device. What the machine calls its GPUs is for a Spec that is made inside.
+// Names are those of NVIDIA's Kata manager: the GPU's index among all GPUs of its
+// vendor by PCI address, including those with other drivers; the number of its
+// IOMMU group; and the name of its own node if the host has iommufd. Each name
+// leads to one node, that of the group or, with iommufd, that of the device. Never
+// to both, which would give two interfaces to one device. What the guest calls its
+// GPUs is up to a Spec that is generated inside it.
 //
-// Giving GPUs to the VFIO driver is for package vfio of core.
+// Binding GPUs to the VFIO driver is the job of package vfio.
 //
 // Reference: https://github.com/NVIDIA/k8s-kata-manager
 package pgpu

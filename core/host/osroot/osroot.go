@@ -1,14 +1,14 @@
 // Package osroot reads a real directory as a host.Root: the machine itself
 // ("/"), another machine's files mounted somewhere, or a recorded tree.
 //
-// Links are resolved inside the directory, which is pinned when New opens it, as
-// for a process whose root directory it is: no link and no ".." leads out of
-// it, whoever changes the tree meanwhile. Mounts inside it are followed, since
-// a machine's root is made of mounts; the kernel's magic links (/proc/1/root)
+// New opens the directory, and links are resolved inside it as if it were the
+// root directory of the process: no link and no ".." leads out of it, even if
+// somebody changes the tree meanwhile. Mounts inside it are followed, since
+// a machine's root consists of mounts; the kernel's magic links (/proc/1/root)
 // are not.
 //
 // Only regular files are read, up to MaxFile bytes, and without blocking:
-// opening a device node may act on the device, and a FIFO would wait for ever.
+// opening a device node may affect the device, and opening a FIFO may block.
 package osroot
 
 import (

@@ -1,12 +1,12 @@
-// Package policyfile reads the file with which an administrator widens the
+// Package policyfile reads the file with which an administrator extends the
 // policy of a host: YAML, one list of names for each key of policy.Policy.
 //
 //	drivers: [vfio]             # more names of /proc/devices
 //	sources: [/srv/vendor]      # more host paths that may be mounted
 //	environment: [VENDOR_MODE]  # more variables
 //
-// It is read strictly: what is not understood as it is written is refused, with
-// its place, and then nothing of the file counts.
+// Reading is strict: any mistake is refused with its position, and then the whole
+// file is ignored.
 package policyfile
 
 import (

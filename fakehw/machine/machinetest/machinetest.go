@@ -1,6 +1,6 @@
 // Package machinetest runs programs on fake hosts for tests.
 //
-// A program that uses it calls machine.Init first of all in TestMain.
+// A test that uses it calls machine.Init at the start of TestMain.
 package machinetest
 
 import (

@@ -1,9 +1,9 @@
 // Package inside is the part of the harness that runs in a real container: a
-// View of the real file system, and the first process that answers requests
-// through it.
+// View of the real file system, and the first process, which answers requests
+// with it.
 //
-// What to look at and how to judge it is decided outside. It imports little, as
-// the probe made of it is copied into every container.
+// The harness outside decides what to look at and how to judge it. This package has
+// few imports, as the probe made from it is copied into every container.
 package inside
 
 import (

@@ -1,12 +1,12 @@
 // Package workload is the smoke workload: it finds libcuda.so.1 by its SONAME
 // through the loader that started the program, counts and names the devices, runs
-// three kernels on each, checks every element against the CPU, and asks NVML whether
-// it names the same devices. It knows nothing of fake machines: the same program runs
+// three kernels on each, checks every element against the CPU, and checks that NVML
+// lists the same devices. It knows nothing of fake machines: the same program runs
 // on a real GPU.
 //
-// It is Go without cgo, and calls C through purego: the program that comes of it needs
-// nothing but a loader and its dlopen, and so runs in a container of any C library,
-// started as LOADER PROGRAM where the image has another one than the program names.
+// It is Go without cgo, and calls C through purego: the program needs only a
+// loader and its dlopen, so it runs in a container of any C library. Start it as
+// LOADER PROGRAM if the image has another loader than the program names.
 package workload
 
 import (

@@ -1,9 +1,8 @@
-// Package agent is the part of the targets that has to be a process of its own:
-// one that keeps a private mount namespace, and one that enters a running
-// container's. Both are run as gpurig-probe, a small static program.
+// Package agent is the part of the targets that needs a process of its own:
+// one that holds a private mount namespace, and one that enters the namespace of a
+// running container. Both are run as gpurig-probe, a small static program.
 //
-// They do what they are told and decide nothing; package target/world and target
-// lxc tell them.
+// They make no decisions; packages target/world and target/lxc tell them what to do.
 package agent
 
 import (

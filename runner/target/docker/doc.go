@@ -1,34 +1,34 @@
 // Package docker is the target that makes containers by a Docker engine, through
-// testcontainers-go: a plan in the engine's own words, which are devices, mounts,
-// rules for devices, environment and groups.
+// testcontainers-go. A plan becomes devices, mounts, device rules, environment and
+// groups of a Docker container.
 //
-// The engine is a private one in a world of package world: a process namespace,
-// storage, a socket and a containerd of its own, no network and no registry.
-// Images are imported. One engine serves the containers without an id map, and
-// another those with (userns-remap), for each cgroup version.
+// The engine is a private one in a namespace of package world, with its own process
+// namespace, storage, socket and containerd, and without network or registry.
+// Images are imported. For each cgroup version, one engine serves containers without
+// an id map, and another those with one (userns-remap).
 //
-// # What Docker cannot say
+// # What Docker does not support
 //
-// Docker has no hooks, and no nosuid, nodev or noexec for a mount. Both come the
-// way that runtimes which inject devices have taken since Docker has GPUs: an OCI
-// runtime that the engine is told of (--add-runtime) amends config.json, and runc
+// Docker has no hooks, and no nosuid, nodev or noexec for a mount. Both are added as
+// runtimes that inject devices have always done it: the engine gets an OCI
+// runtime (--add-runtime) that amends config.json, and runc
 // then makes the container. Ours is "gpurig-probe amend"; it also has cdi-hook
-// take back before each start what an earlier one left. To run the hook by hand
+// undo, before each start, what an earlier one left. Running the hook by hand
 // on the root that the engine has mounted would be simpler, but comes too early:
-// what the plan mounts is not there yet, and the library cache is made of that.
+// the plan's mounts are not there yet, and the library cache is made from them.
 //
-// An engine from 25.0 injects CDI devices itself: with Options.CDI it does so, from the
-// Specs of the host. An older one is too old for that.
+// Engines from 25.0 inject CDI devices themselves: with Options.CDI this is used, with the
+// Specs of the host. Older ones do not support it.
 //
-// # A container that is started with another plan
+// # Starting a container with another plan
 //
-// What a Docker container is given is fixed when it is created. A start with
+// Docker fixes what a container gets when it is created. A start with
 // another plan makes an image of the container's root (docker export and import) and
-// creates the container anew from that, as a user does who must not lose it.
+// creates a new container from it, as users do who must keep the data.
 //
 // # The reaper
 //
-// testcontainers-go has a container of its own, Ryuk, remove what a killed test
-// leaves. It comes from a registry, which is not there, and it is not needed:
-// everything of the private engine ends with us, however we go.
+// testcontainers-go uses a container, Ryuk, to remove what a killed test
+// leaves. Its image comes from a registry, which is not available, and it is not needed:
+// everything of the private engine ends with this process, however it ends.
 package docker

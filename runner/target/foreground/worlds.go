@@ -1,8 +1,8 @@
-// Package foreground is what the targets share that have a program in the foreground
-// for each container, lxc-start or an OCI runtime: a world for each version of
-// cgroups, a folder with a root for each container, and the container's life.
+// Package foreground is shared by targets that run a program in the foreground
+// for each container, lxc-start or an OCI runtime: a mount namespace for each cgroup
+// version, a folder with a root for each container, and starting and stopping it.
 //
-// What the program is given, and what it means when it complains, is for the target.
+// The arguments of the program, and the meaning of its errors, are left to the target.
 package foreground
 
 import (

@@ -1,6 +1,6 @@
-// Package lxdconf says what LXD hands to liblxc for the devices of an instance:
-// the model by which containers of LXD are simulated. A test in target/lxd holds
-// it against a real daemon.
+// Package lxdconf computes what LXD gives to liblxc for the devices of an instance:
+// simulated containers of LXD are made from it. A test in target/lxd compares it
+// with a real daemon.
 //
 // Seen with LXD 5.0.2; Incus does the same.
 package lxdconf

@@ -1,9 +1,9 @@
-// Package monitor is what a virtual machine monitor has to do with GPUs, and its
-// manager: it carries the plan out on the host, opens the nodes that the devices
-// are used by, keeps them open while the machine runs, and returns the devices. No
-// machine boots; what one sees follows from what its monitor has.
+// Package monitor does what a virtual machine monitor and its manager do with GPUs:
+// it carries the plan out on the host, opens the nodes of the devices,
+// keeps them open while the machine runs, and returns the devices. No
+// machine boots; its devices are derived from what the monitor has open.
 //
-// Where the host is, in memory or not, is the affair of targets sim and vfio.
+// Targets sim and vfio provide the host, in memory or not.
 package monitor
 
 import (

@@ -2,14 +2,14 @@
 // crun: a bundle with a configuration of ours, the edits of package core/oci in
 // it, and the probe as first process.
 //
-// What an engine does beyond that is done here in its place: cdi-hook takes back
-// before each start what an earlier one left. Nothing can be plugged into or
-// unplugged from a running container, as no runtime does that either.
+// What an engine would do beyond that is done here: before each start cdi-hook
+// undoes what an earlier one left. Nothing can be plugged into or
+// unplugged from a running container, since no runtime supports that.
 //
 // Inject starts a container the other way, by the CDI reference implementation
 // and the hooks that the Spec names, to compare the two.
 //
-// It lives in a world of package world and needs root.
+// It runs in a namespace of package world and needs root.
 package oci
 
 import (

@@ -1,14 +1,14 @@
 // Package sim is the target that makes containers in memory: it carries out a
 // plan as liblxc and cdi-hook would, on a copy of the image's tree, and lets
-// package observe look at the result. It needs no privilege and changes nothing.
+// package observe look at the result. It needs no privileges and changes nothing.
 //
-// It is right only if it agrees with the real thing. So it starts from the same
-// configuration text that target/lxc hands to liblxc, and what liblxc does
-// oddly (flags that are lost, groups that are not set) it does as oddly; see
+// It must agree with real containers. So it starts from the same
+// configuration text that target/lxc gives to liblxc, and reproduces liblxc's
+// peculiarities (flags that are lost, groups that are not set); see
 // package liblxc. A test in target/lxc compares the two. Where versions of liblxc
-// differ, As says which one it stands for.
+// differ, As says which one is simulated.
 //
-// NewOCI makes the other kind of container, as an OCI runtime does; see oci.go. A
+// NewOCI makes containers as an OCI runtime does; see oci.go. A
 // test in target/oci compares those.
 package sim
 

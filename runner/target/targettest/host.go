@@ -1,6 +1,6 @@
 // Package targettest has a small machine, plans for it, and named checks that
-// every target runs: what a container must look like after each step. A target
-// that passes them agrees with the others.
+// every target runs: what a container must look like after each step. Targets
+// that pass them agree with each other.
 package targettest
 
 import (

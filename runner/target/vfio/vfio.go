@@ -1,10 +1,9 @@
-// Package vfio is the target that hands GPUs to virtual machines for real: what has
-// to be written to sysfs is written by a process that has been let into the fake
-// machine, with system calls, and the nodes of VFIO are opened there. No machine
-// boots: that needs hardware.
+// Package vfio is the target that really passes GPUs to virtual machines: a process
+// on the fake machine makes the writes to sysfs, with system calls, and opens the
+// VFIO nodes there. No machine boots: that needs hardware.
 //
-// What a machine's monitor does is in package monitor, as for target sim, with whose
-// machines these agree entry by entry. Containers beside them are simulated ones.
+// Package monitor does the part of the machine's monitor, as for target sim, whose
+// machines must agree with these entry by entry. Containers beside them are simulated.
 package vfio
 
 import (

@@ -1,9 +1,9 @@
-// Package world is what real containers of one cgroup version share: a private
+// Package world holds what real containers of one cgroup version share: a private
 // mount namespace with images, roots, fake machines and our programs in it.
 //
-// A helper process holds the namespace; it ends with us, and all that is in it
-// goes with it. The targets that start containers there say what is to be
-// started; nothing of it is seen on the machine.
+// A helper process holds the namespace. It ends with this process, and everything in
+// the namespace with it. The targets say what to start there; nothing of it is
+// visible on the machine.
 package world
 
 import (

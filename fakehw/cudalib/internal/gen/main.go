@@ -1,9 +1,9 @@
 // Command gen writes csrc/stubs.c of package cudalib: for every name of the real
-// library that the other C files do not define, a function that is not supported,
-// or a jump to the plain function of a name that differs by its default stream or
-// its first version alone; and the table of all names that cuGetProcAddress reads.
+// library that the other C files do not define, a function that returns "not
+// supported", or, if the name differs from another only by its default stream or
+// version, a jump to that function; and the table of all names for cuGetProcAddress.
 //
-// The names are in names.txt, one a line. Its arguments are that file, the folder of
+// The names are in names.txt, one per line. Its arguments are that file, the folder of
 // C files and the file to write.
 package main
 

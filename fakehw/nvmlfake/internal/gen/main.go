@@ -1,5 +1,5 @@
-// Command gen writes the part of package nvmlfake that answers "not supported":
-// one method for every method of nvml.Interface, nvml.Device, nvml.GpuInstance
+// Command gen writes the methods of package nvmlfake that return "not supported":
+// one for every method of nvml.Interface, nvml.Device, nvml.GpuInstance
 // and nvml.ComputeInstance, as the go-nvml module in go.mod declares them.
 //
 // It reads the module's source through the go command and writes one file,

@@ -1,7 +1,7 @@
-// Command gen writes csrc/stubs.c of package nvmllib: a function that is not
-// supported for every function of nvml.h which the other C files do not have.
+// Command gen writes csrc/stubs.c of package nvmllib: a function that returns "not
+// supported" for every function of nvml.h that the other C files do not define.
 //
-// It takes the names, and nothing else, from the header in the go-nvml module
+// It takes only the names from the header in the go-nvml module
 // that go.mod names. Its arguments are the folder of C files and the file to
 // write.
 package main

@@ -1,5 +1,5 @@
-// Package names reads the names of functions out of nvml.h and out of our own C
-// files. It is for the generator of stubs and for the test that the stubs are
+// Package names reads the names of functions from nvml.h and from our own C
+// files. The generator of stubs uses it, and the test that the stubs are
 // complete.
 package names
 
