@@ -140,7 +140,7 @@ func (g *gathering) warn(reason refuse.Reason, text, hint string) {
 // spec makes one Spec; the Source has none where the host has no device for it.
 func (g *gathering) spec(ctx context.Context, mode string) (cdi.Source, error) {
 	if mode == amd.Kind {
-		return g.host.amd()
+		return g.host.AMD()
 	}
 	r, err := g.host.specs.Get(ctx, mode, func() (*nvidia.Result, error) {
 		return g.host.Generate(ctx, nvidia.Options{Mode: mode})
@@ -156,8 +156,8 @@ func (g *gathering) spec(ctx context.Context, mode string) (cdi.Source, error) {
 	return s, nil
 }
 
-// amd makes the Spec of AMD's GPUs.
-func (h *Host) amd() (cdi.Source, error) {
+// AMD makes the Spec of AMD's GPUs; a host without any has none in its Source.
+func (h *Host) AMD() (cdi.Source, error) {
 	m, err := h.Model()
 	if err != nil {
 		return cdi.Source{}, err

@@ -13,7 +13,9 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
+	"gpurig/core/host"
 	"gpurig/core/passthrough"
+	"gpurig/core/pci"
 	"gpurig/core/show"
 )
 
@@ -57,6 +59,9 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 			if o.Mode == modeVFIO {
 				return generateVFIO(s, h, f, o, cmd.Flags().Changed)
 			}
+			if o.Mode == modeAMD || o.Mode == "auto" && onlyAMD(h) {
+				return generateAMD(s, h, f)
+			}
 			res, err := h.Generate(cmd.Context(), o)
 			if err != nil {
 				return generation(err)
@@ -78,13 +83,46 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	fl := cmd.Flags()
 	addHost(cmd, &hostName)
 	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
-	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; or "+modeVFIO)
+	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; "+modeAMD+", also taken where all GPUs are AMD's; or "+modeVFIO)
 	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
 	addFaults(cmd, &faults)
 	return cmd
+}
+
+// modeAMD is the mode of the Spec of AMD's GPUs.
+const modeAMD = "amd"
+
+// onlyAMD reports whether a host has AMD's GPUs and nothing of NVIDIA's.
+func onlyAMD(h *passthrough.Host) bool {
+	m, err := h.Model()
+	if err != nil || m.Driver != nil || m.Tegra != nil {
+		return false // the generator says what is wrong
+	}
+	of := func(vendor uint16) bool {
+		return slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == vendor })
+	}
+	return of(pci.AMD) && !of(pci.NVIDIA)
+}
+
+// generateAMD writes the Spec of AMD's GPUs.
+func generateAMD(s Streams, h *passthrough.Host, f cdi.Format) error {
+	src, err := h.AMD()
+	if err != nil {
+		return err
+	}
+	if src.Spec == nil {
+		return hint(errors.New("the host has no GPU that amdgpu drives"), "lspci -k shows the driver of each GPU")
+	}
+	warnWithheld(s.Err, src.Spec.Kind, src.Withheld)
+	data, err := cdi.Marshal(src.Spec, f)
+	if err != nil {
+		return broken(err)
+	}
+	_, err = s.Out.Write(data)
+	return err
 }
 
 // modeVFIO is the mode of the Spec of GPUs for virtual machines, which NVIDIA's
