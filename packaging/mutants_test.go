@@ -118,10 +118,24 @@ func readMutants(t *testing.T) []mutant {
 	return out
 }
 
-// TestMutantsFit: every mutant can be put into the code as it is now.
+// mutantRooms are those of the product: packages of core, the hook, and the command's own
+// wiring. Each has mutants.
+var mutantRooms = []string{"cdi", "cmd", "hook", "host", "lxc", "lxd", "oci", "passthrough", "place", "pve", "request", "translate"}
+
+// TestMutantsFit: every mutant can be put into the code as it is now, and every room
+// has some.
 func TestMutantsFit(t *testing.T) {
-	if _, err := overlay(readMutants(t)); err != nil {
+	mutants := readMutants(t)
+	if _, err := overlay(mutants); err != nil {
 		t.Error(err)
+	}
+	var of []string
+	for _, m := range mutants {
+		room, _, _ := strings.Cut(m.name, "-")
+		of = append(of, room)
+	}
+	if of = slices.Compact(of); !slices.Equal(of, mutantRooms) { // files are read by name
+		t.Errorf("mutants are in rooms %q, want %q", of, mutantRooms)
 	}
 }
 
