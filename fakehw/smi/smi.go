@@ -5,7 +5,8 @@
 // nvidia-smi loads libnvidia-ml.so.1 as the real one does and knows only
 // what that answers. The exception is a GPU reset, for which NVML has no call: it uses
 // the host's control channel (package control). Output follows the driver's
-// branch: the tables of 525, 535, 550, 570 and 580 differ. Processes are never
+// branch: the tables of 525, 535, 550, 570 and 580 differ, and -q -x prints the elements
+// that captures of real machines have. Processes are never
 // listed: what programs do on a fake GPU is not known.
 //
 // Names, tables, messages and exit codes are those of public output and of
