@@ -43,7 +43,7 @@ func (j journal) Write(data []byte) error {
 		return nil
 	}
 	return &HintError{Err: err,
-		Hint: "what the hook makes is noted beside the hook file; inside an id map run it as lxc.hook.pre-start too, which notes it ahead"}
+		Hint: "the hook keeps its journal beside the hook file; with an id map run it as lxc.hook.pre-start too, which writes the journal ahead"}
 }
 
 func (j journal) Remove() error {

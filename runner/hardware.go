@@ -75,7 +75,7 @@ func (h *Hardware) unfit(v *scenarios.Variant) string {
 	case hasMachine(v) && h.Sys == nil:
 		return "hands GPUs to virtual machines, and this machine is left as it is without --allow-reconfigure"
 	case hasMachine(v) && slices.ContainsFunc(slices.Collect(maps.Values(v.Containers)), func(c scenarios.Container) bool { return !c.VM }):
-		return "has containers beside virtual machines, which is for fake hosts"
+		return "has containers beside virtual machines, which works only on fake hosts"
 	case h.Problem != "" && v.Needs.Vendor == "nvidia":
 		return h.Problem
 	}

@@ -29,7 +29,7 @@ const ReasonLibraryShadowed refuse.Reason = hookspec.LibraryShadowed
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
 		{Reason: ReasonStartFailed, Meaning: "The container manager or the hook could not carry out the plan."},
-		{Reason: ReasonLibraryShadowed, Meaning: "The container's loader takes another file for a library than the one that is mounted from the host; an error in strict mode."},
+		{Reason: ReasonLibraryShadowed, Meaning: "The container's loader loads another file for a library than the one mounted from the host; an error in strict mode."},
 	}
 }
 

@@ -143,7 +143,7 @@ func (c *checker) inside(e Expect, w strictdoc.Path) {
 			c.At(at, "Name the step that fails, too.", "a cause or a code of no step")
 		}
 		if s.Step != "" && (s.Kernels != "" || s.Devices != nil || s.UUIDs != nil) {
-			c.At(at, "Expect either a step that fails or devices that compute.", "devices or kernels beside a step that fails")
+			c.At(at, "Expect either a step that fails or devices that compute.", "devices or kernels together with a step that fails")
 		}
 	}
 	for name := range e.Env {

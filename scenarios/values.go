@@ -80,7 +80,7 @@ func (c *checker) oneOf(what string, words, known []string, w strictdoc.Path) {
 func (c *checker) unique(words []string, w strictdoc.Path) {
 	for i, word := range words {
 		if slices.Contains(words[:i], word) {
-			c.At(w.Item(i), "", "%q stands twice in %s", word, w)
+			c.At(w.Item(i), "", "%q occurs twice in %s", word, w)
 		}
 	}
 }

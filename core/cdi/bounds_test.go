@@ -46,7 +46,7 @@ func TestP5NamesThatAreNotThere(t *testing.T) {
 	}
 	near := 0
 	for _, r := range refuse.As(err) {
-		if strings.Contains(r.Hint, "Near names") {
+		if strings.Contains(r.Hint, "Similar names") {
 			near++
 		}
 	}

@@ -98,7 +98,7 @@ func (r *Reader) dir(dir string, prio int) (Specs, []Problem) {
 func (r *Reader) file(file string, prio int) (Source, []Problem) {
 	if r.RootOnly {
 		if why := host.Untrusted(r.Root, file); why != "" {
-			return Source{}, []Problem{fileProblem(file, ReasonSpecUntrusted, "Make it root's, and writable for root alone.", "%s", why)}
+			return Source{}, []Problem{fileProblem(file, ReasonSpecUntrusted, "Make root its owner, and let only root write to it.", "%s", why)}
 		}
 	}
 	data, p := r.read(file)

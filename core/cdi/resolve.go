@@ -219,7 +219,7 @@ func (r *resolver) notFound(n Name, form Form) *refuse.Error {
 	hint := "The Specs define " + some(names) + "."
 	if r.near++; r.near <= maxNear {
 		if near := nearest(n.Device, names, 3); len(near) > 0 {
-			hint = "Near names are " + some(near) + "; " + "the Specs define " + some(names) + "."
+			hint = "Similar names are " + some(near) + "; " + "the Specs define " + some(names) + "."
 		}
 	}
 	return refuse.New(reason, "", "CDI device %s is in no CDI Spec", quote(n.String())).WithHint("%s", hint)

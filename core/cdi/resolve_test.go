@@ -94,7 +94,7 @@ func TestResolve(t *testing.T) {
 		{name: "all of one kind beside one of another", sources: []cdi.Source{etc, generated}, ask: "nvidia.com/gpu=all vendor.com/dev=a", want: "* nvidia.com/gpu=all *@/etc/cdi/v.yaml vendor.com/dev=a@/etc/cdi/v.yaml"},
 
 		{name: "unknown device (missing-id-silent)", sources: []cdi.Source{generated}, ask: "nvidia.com/gpu=15", reason: cdi.ReasonNotFound, says: `"nvidia.com/gpu=15" is in no CDI Spec`},
-		{name: "a misspelt device has near names", sources: []cdi.Source{etc}, ask: "vendor.com/dev=A", reason: cdi.ReasonNotFound, says: "Near names are a"},
+		{name: "a misspelt device has near names", sources: []cdi.Source{etc}, ask: "vendor.com/dev=A", reason: cdi.ReasonNotFound, says: "Similar names are a"},
 		{name: "unknown kind lists the kinds (uuid-not-resolvable)", sources: []cdi.Source{etc, generated}, ask: "amd.com/gpu=0", reason: cdi.ReasonNotFound, says: "The kinds are nvidia.com/gpu, vendor.com/dev."},
 		{name: "no Spec at all", ask: "nvidia.com/gpu=0", reason: cdi.ReasonNotFound, says: "no CDI Spec at all"},
 		{name: "all of an unknown kind (missing-id-silent)", sources: []cdi.Source{etc}, ask: "amd.com/gpu=all", reason: cdi.ReasonAllMatchesNone},

@@ -159,7 +159,7 @@ func (v *validator) notEmpty(s, field string) bool {
 func (v *validator) env(env []string, p string) {
 	for i, e := range env {
 		if strings.IndexByte(e, '=') < 1 {
-			v.add(ReasonSpecEnv, at(p, i), "A name alone would take the value from the host.", "is %s, want NAME=VALUE", quote(e))
+			v.add(ReasonSpecEnv, at(p, i), "A name without a value would take the value from the host.", "is %s, want NAME=VALUE", quote(e))
 		}
 	}
 }

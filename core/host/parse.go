@@ -144,7 +144,7 @@ func known(s string) string {
 	return s
 }
 
-// keyValues reads lines of "Key: value", refusing a key that stands twice.
+// keyValues reads lines of "Key: value", refusing a key that occurs twice.
 func keyValues(text string) (map[string]string, error) {
 	out := map[string]string{}
 	number := 0
@@ -159,7 +159,7 @@ func keyValues(text string) (map[string]string, error) {
 			return nil, malformed(number, strings.TrimSpace(line), "no colon")
 		}
 		if _, twice := out[key]; twice {
-			return nil, malformed(number, key, "the key stands here twice")
+			return nil, malformed(number, key, "the key occurs here twice")
 		}
 		out[key] = strings.TrimSpace(value)
 	}
@@ -224,7 +224,7 @@ func ParseMIGMinors(text string) (map[string]uint32, error) {
 			return nil, malformed(number, line, "want a name, one space and a minor")
 		}
 		if _, twice := out[name]; twice {
-			return nil, malformed(number, name, "the name stands here twice")
+			return nil, malformed(number, name, "the name occurs here twice")
 		}
 		if other, twice := taken[uint32(minor)]; twice {
 			return nil, malformed(number, line, "the minor belongs to "+other)

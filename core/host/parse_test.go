@@ -167,7 +167,7 @@ var badMIGMinors = map[string]string{
 	"config  1":                  "one space",
 	"config 1 2":                 "one space",
 	"config one":                 "one space",
-	"config 1\nconfig 2\n":       "the name stands",
+	"config 1\nconfig 2\n":       "the name occurs",
 	"config 1\nmonitor 1\n":      "belongs to config",
 	"config 99999999\n":          "one space",
 	" 1\n":                       "one space",

@@ -134,8 +134,8 @@ const (
 func Reasons() []refuse.Meaning {
 	return append([]refuse.Meaning{
 		{Reason: ReasonOption, Meaning: "An option of the LXC configuration cannot be used."},
-		{Reason: ReasonLine, Meaning: "A line of configuration would not be read as it is meant."},
-		{Reason: ReasonLong, Meaning: "A line of configuration is longer than liblxc reads."},
+		{Reason: ReasonLine, Meaning: "A line of configuration would be misread."},
+		{Reason: ReasonLong, Meaning: "A line of configuration is longer than liblxc can read."},
 		{Reason: ReasonHostFlags, Meaning: "A writable mount has the flags that its source has on the host."},
 		{Reason: ReasonGroupsNewer, Meaning: "This version of LXC cannot set additional groups."},
 		{Reason: ReasonGroupsIDMap, Meaning: "This version of LXC ignores additional groups in a container with an id map."},

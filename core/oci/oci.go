@@ -94,7 +94,7 @@ const (
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
 		{Reason: ReasonOption, Meaning: "An option of the OCI configuration cannot be used."},
-		{Reason: ReasonEdit, Meaning: "An edit of the OCI configuration would not be read as it is meant."},
+		{Reason: ReasonEdit, Meaning: "An edit of the OCI configuration would be misread."},
 	}
 }
 

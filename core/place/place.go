@@ -30,7 +30,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonResolve, Meaning: "A path of the container cannot be resolved inside its image."},
 		{Reason: ReasonConflict, Meaning: "Two mounts have the same target once links of the image are resolved."},
 		{Reason: ReasonUnmapped, Meaning: "The owner of a node is not in the container's id map."},
-		{Reason: ReasonHookFile, Meaning: "The hook file would not be read by cdi-hook."},
+		{Reason: ReasonHookFile, Meaning: "cdi-hook would reject the hook file."},
 	}
 }
 

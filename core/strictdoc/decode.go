@@ -118,7 +118,7 @@ func (d *Doc) members(n *Node, w Path) []Member {
 	seen := make(map[string]int, len(n.Members))
 	for _, m := range n.Members {
 		if first, twice := seen[m.Key]; twice {
-			d.report(m.At, "Keep one of the two.", "key %s stands twice; first in line %d", quote(m.Key), first)
+			d.report(m.At, "Keep one of the two.", "key %s occurs twice; first in line %d", quote(m.Key), first)
 			continue
 		}
 		seen[m.Key] = m.At.Line

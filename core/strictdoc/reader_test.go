@@ -65,8 +65,8 @@ func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing", "# only a comment\n", "f:1:1: holds no shape"},
 		{"an unknown key", "host: x\nhots: y\n", `f:2:1: unknown key "hots"; did you mean "host"?`},
-		{"a key twice", "host: x\nhost: y\n", `f:2:1: key "host" stands twice; first in line 1`},
-		{"a key twice in a map", "majors: {a: 1, a: 2}", `f:1:16: key "a" stands twice; first in line 1`},
+		{"a key twice", "host: x\nhost: y\n", `f:2:1: key "host" occurs twice; first in line 1`},
+		{"a key twice in a map", "majors: {a: 1, a: 2}", `f:1:16: key "a" occurs twice; first in line 1`},
 		{"B12 an anchor", "texts: &a [x]\n", `f:1:8: "anchor &a" is not allowed: a document is plain data`},
 		{"B12 an alias", "name: x\nhost: *a\n", `f:2:7: "alias *a" is not allowed`},
 		{"B12 a tag", "host: !!str x\n", `f:1:7: "tag !!str" is not allowed`},

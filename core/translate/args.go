@@ -45,7 +45,7 @@ func grammar(kind string) []flagRule {
 // is a value or a mistake (A34).
 func hookKind(program string, args []string) (kind string, rest []string, why string) {
 	if !slices.Contains(programs, path.Base(program)) {
-		return "", nil, fmt.Sprintf("program %s is none whose hooks are known (%s)", quote(program), strings.Join(programs, ", "))
+		return "", nil, fmt.Sprintf("hooks of program %s are not known; known programs are %s", quote(program), strings.Join(programs, ", "))
 	}
 	if len(args) > 1 && args[1] == "hook" {
 		args = args[1:]

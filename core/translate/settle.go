@@ -62,7 +62,7 @@ func (w *work) settleLinks() {
 		if m := w.mounts[at]; m != nil {
 			w.notes = append(w.notes, plan.Note{
 				Device: deviceOf(l.from), Edit: editOf(l.from), What: "link " + quote(at), Reason: ReasonOverMount,
-				Detail: fmt.Sprintf("%s is mounted at that path and stands for the link", m.v.Source),
+				Detail: fmt.Sprintf("%s is mounted at that path and replaces the link", m.v.Source),
 			})
 			delete(w.links, at)
 		}
@@ -195,7 +195,7 @@ func (w *work) settlePaths() {
 	for _, at := range sortedKeys(all) {
 		parents(at, func(dir string) bool {
 			if what := leaf[dir]; what != "" {
-				w.refuseAt(all[at], ReasonInTheWay, "%s lies below %s, which is %s (%s)", quote(at), quote(dir), what, all[dir])
+				w.refuseAt(all[at], ReasonInTheWay, "%s is below %s, which is %s (%s)", quote(at), quote(dir), what, all[dir])
 				return false
 			}
 			return true
@@ -220,11 +220,11 @@ func (w *work) settleNested() {
 			return
 		}
 		if m.v.Type != "" {
-			w.refuseAt(from, ReasonNoPoint, "%s lies inside %s, where an empty %s is mounted (%s)", quote(at), quote(m.v.Target), m.v.Type, m.from)
+			w.refuseAt(from, ReasonNoPoint, "%s is inside %s, where an empty %s is mounted (%s)", quote(at), quote(m.v.Target), m.v.Type, m.from)
 			return
 		}
 		if f := w.look.at(source); f.err != nil || f.link || f.info.Mode.IsDir() != dir {
-			w.refuseAt(from, ReasonNoPoint, "%s lies inside %s, where %s is mounted (%s), and there is nothing of its kind at %s",
+			w.refuseAt(from, ReasonNoPoint, "%s is inside %s, where %s is mounted (%s), and there is nothing of its kind at %s",
 				quote(at), quote(m.v.Target), quote(m.v.Source), m.from, quote(source))
 		}
 	}
@@ -248,7 +248,7 @@ func (w *work) settleNested() {
 			delete(w.links, at)
 			continue
 		}
-		w.refuseAt(l.from, ReasonNoPoint, "link %s lies inside %s, where %s is mounted (%s), and cannot be made there",
+		w.refuseAt(l.from, ReasonNoPoint, "link %s is inside %s, where %s is mounted (%s), and cannot be made there",
 			quote(at), quote(m.v.Target), quote(m.v.Source), m.from)
 	}
 }

@@ -68,7 +68,7 @@ func (p *part) tmpfsOptions(edit string, list []string) []string {
 			why = "is not one of a tmpfs: " + strings.Join(tmpfsWords, ", ") + ", mode=, size="
 		}
 		if _, twice := values[name]; twice {
-			why = "stands twice"
+			why = "occurs twice"
 		}
 		if why != "" {
 			p.refuse(edit, ReasonMountOpt, "", "option %s %s", quote(o), why)

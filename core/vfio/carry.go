@@ -27,7 +27,7 @@ type pair struct{ do, undo step }
 // pairs reads a plan's writes with what takes each of them back.
 func (p Plan) pairs() ([]pair, error) {
 	if len(p.Writes) != len(p.Undo) {
-		return nil, refuse.New(ReasonBadPlan, "", "the plan has %d writes and %d that take them back", len(p.Writes), len(p.Undo)).WithHint("Make the plan again.")
+		return nil, refuse.New(ReasonBadPlan, "", "the plan has %d writes and %d that undo them", len(p.Writes), len(p.Undo)).WithHint("Make the plan again.")
 	}
 	if p.Boot != "" && !isUUID(p.Boot) {
 		return nil, refuse.New(ReasonBadPlan, "", "%s is the name of no boot", strconv.QuoteToASCII(p.Boot)).WithHint("Make the plan again.")
@@ -221,7 +221,7 @@ func takeBack(ctx context.Context, sys Sys, done []pair) error {
 			return errors.Join(append(errs, err)...)
 		}
 		if err := x.takeBack(sys); err != nil {
-			errs = append(errs, numbered(err, "take back write "+strconv.Itoa(i+1)))
+			errs = append(errs, numbered(err, "undo write "+strconv.Itoa(i+1)))
 		}
 	}
 	return errors.Join(errs...)

@@ -229,7 +229,7 @@ func parseCache(text []byte) (ldcache.Cache, error) {
 		if number == 1 {
 			generator, ok := strings.CutPrefix(line, "# ")
 			if !ok {
-				return out, errors.New("line 1: want who made the cache, after \"# \"")
+				return out, errors.New("line 1: want the program that made the cache, after \"# \"")
 			}
 			out.Generator = generator
 			continue

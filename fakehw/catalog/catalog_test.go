@@ -103,7 +103,7 @@ func TestProductsAreToldApart(t *testing.T) {
 	keys := map[string]bool{}
 	for _, p := range catalog.Products() {
 		if keys[p.Key] {
-			t.Errorf("%s stands twice in the catalogue", p.Key)
+			t.Errorf("%s occurs twice in the catalogue", p.Key)
 		}
 		keys[p.Key] = true
 		if p.ID.Vendor == 0 {

@@ -327,7 +327,7 @@ func TestParse(t *testing.T) {
 		"version-mismatch": "driver version", "version-mismatch:new": "driver version", "csv-missing:rel": "clean", "csv-missing:/a/../b": "clean",
 		"stale-major:nvidia-uvm": "which driver", "stale-major:x=0": "no major", "stale-major:x=4096": "no major", "no-nodes:/etc/*": "below /dev", "no-nodes:/dev/[": "below /dev",
 		"node:/dev/nvidia0": "nothing is said", "node:/dev/nvidia0,mode=0999": "mode", "node:/dev/nvidia0,mode=1777": "mode", "node:/etc/x,uid=1": "below /dev",
-		"node:/dev/x,uid=1,uid=2": "twice", "node:/dev/x,size=1": "none of", "node:/dev/x,uid=4294967295": "uid", "nvml:Init": "returns", "nvml:Init=0": "success",
+		"node:/dev/x,uid=1,uid=2": "twice", "node:/dev/x,size=1": "want mode, uid or gid", "node:/dev/x,uid=4294967295": "uid", "nvml:Init": "returns", "nvml:Init=0": "success",
 		"nvml:Init=NOPE": "NOPE", "nvml:deviceGetUUID=1": "no call", "nvml:Init:0=1": "about one GPU", "nvml:*=1": "needs the GPU", "nvml:DeviceGetUUID:x=1": "neither",
 	} {
 		f, err := fault.Parse(in)

@@ -41,7 +41,7 @@ func Parse(text string) (Fault, error) {
 	k := kinds[i]
 	hint := "Write " + k.Form + ", such as " + k.Example + "."
 	if colon && args == "" {
-		return fail(errors.New("nothing stands after the colon"), hint)
+		return fail(errors.New("there is nothing after the colon"), hint)
 	}
 	f := Fault{kind: name}
 	if err := k.parse(&f, args); err != nil {
@@ -157,7 +157,7 @@ func node(f *Fault, s string) error {
 		case "mode":
 			base, bits, to, has = 8, 9, &f.node.mode, &f.node.hasMode
 		default:
-			return fmt.Errorf("%q is none of mode, uid and gid", key)
+			return fmt.Errorf("unknown key %q: want mode, uid or gid", key)
 		}
 		n, err := strconv.ParseUint(value, base, bits)
 		if err != nil || n == 1<<32-1 { // (uid_t)-1 is nobody's id

@@ -41,7 +41,7 @@ import (
 const Name = "gpurig"
 
 // ErrUnavailable marks a machine on which this process can mount no FUSE.
-var ErrUnavailable = errors.New("FUSE cannot be had here")
+var ErrUnavailable = errors.New("FUSE is not available here")
 
 // An Error says why a tree was not mounted.
 type Error struct {

@@ -174,7 +174,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	slices.Sort(out.Overlays)
 	for _, a := range out.Annexes {
 		if everybodys(a.Dir) {
-			show.Fprintf(s.o.Warn, "%s has files of the host in it here: what is made anew in it goes with the machine%s\n", a.Dir, insteadOf(st.t, a))
+			show.Fprintf(s.o.Warn, "%s has files of the host here: new files in it are removed with the machine%s\n", a.Dir, insteadOf(st.t, a))
 		}
 	}
 	out.Binds = []bind{{"sys", "/sys"}, {"driver", "/proc/driver"}}

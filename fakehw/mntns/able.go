@@ -91,7 +91,7 @@ func advise(err error) string {
 	}
 	hint := "run as root (CAP_SYS_ADMIN and CAP_SYS_CHROOT), or allow unprivileged user namespaces"
 	if _, lookErr := exec.LookPath("fusermount3"); lookErr == nil && !errors.Is(err, ErrNotInit) {
-		hint += "; fusermount3 alone can show a tree but not make it a root directory"
+		hint += "; fusermount3 can mount a tree but not make it a root directory"
 	}
 	return hint
 }

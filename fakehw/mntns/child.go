@@ -126,11 +126,11 @@ func prove(parentNS string) error {
 		return fmt.Errorf("read our mount namespace: %w", err)
 	}
 	if !strings.HasPrefix(parentNS, "mnt:[") || own == parentNS {
-		return fmt.Errorf("mount namespace %s is not ours alone (the parent has %q)", own, parentNS)
+		return fmt.Errorf("mount namespace %s is not private (the parent has %q)", own, parentNS)
 	}
 	real, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", os.Getppid()))
 	if err == nil && real == own { // in a user namespace we may not look
-		return fmt.Errorf("mount namespace %s is not ours alone: the parent is in it", own)
+		return fmt.Errorf("mount namespace %s is not private: the parent is in it", own)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", os.NewSyscallError("mount", err))

@@ -39,7 +39,7 @@ func TestA41PrivatePropagationIsProven(t *testing.T) {
 // In the parent's own namespace nothing may be mounted, not even privately.
 func TestA41RefusesANamespaceThatIsNotItsOwn(t *testing.T) {
 	for _, parent := range []string{"", "mnt:", own(t)} {
-		if err := prove(parent); err == nil || !strings.Contains(err.Error(), "is not ours alone") {
+		if err := prove(parent); err == nil || !strings.Contains(err.Error(), "is not private") {
 			t.Errorf("prove(%q) = %v; want a refusal", parent, err)
 		}
 	}

@@ -189,7 +189,7 @@ func (w *work) prepare() error {
 			return fmt.Errorf("mount point: %w", err)
 		}
 		if res.Change == inroot.Replaced {
-			w.note("%s: a link of the image gave way to a mount point", m.Path)
+			w.note("%s: a link of the image was replaced by a mount point", m.Path)
 		}
 	}
 	return w.pointsBack()

@@ -28,18 +28,18 @@ func newHostCapture(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture",
 		Short: "Record this machine as a host that can be replayed",
-		Long: `Capture writes what this machine has of GPUs, and what programs that look for
-GPUs read, as one text file: PCI functions, drivers, device nodes, the names of
+		Long: `Capture records the GPUs of this machine, and what programs that look for GPUs
+read, in one text file: PCI functions, drivers, device nodes, the names of
 driver files, what NVIDIA's management library says. Every command that takes a
-host takes the file.
+host accepts the file.
 
-It only reads: nothing on the machine is changed, no program run and no device
-opened, but by NVIDIA's library, which is asked only where the nodes that it opens
-are all there: it would make missing ones. Without privilege it works too; what
-could not be read is said in the file. Serial numbers, UUIDs, MAC addresses and
+It only reads: it changes nothing, runs no program and opens no device. NVIDIA's
+library opens devices; it is called only if all its nodes exist, since it would
+create missing ones. No privileges are needed; the file lists what could not be
+read without them. Serial numbers, UUIDs, MAC addresses and
 the machine's name are replaced. Look through the file before you pass it on.
 
-A fake host is recorded from inside of it, its faults with it:
+To record a fake host with its faults, run the command inside it:
 gpurig host enter HOST --fault FAULT -- gpurig host capture -o FILE.txtar`,
 		Example: "  gpurig host capture -o dgx.txtar",
 		Args:    takes(0, 0),
@@ -116,7 +116,7 @@ func recordRoot(dir string, ask bool, opts capture.Options) (hosts.File, error) 
 		rec.Notes = append(rec.Notes, note)
 	}
 	if !knowsOthers() {
-		rec.Notes = append(rec.Notes, "owners and groups are not known: this user namespace has one user alone, so all are 0 or 65534")
+		rec.Notes = append(rec.Notes, "owners and groups are not known: this user namespace has only one user, so all are 0 or 65534")
 	}
 	return rec, nil
 }

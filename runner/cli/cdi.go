@@ -37,7 +37,7 @@ func newCDIGenerate(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Make the CDI Spec of a host with NVIDIA's own library",
-		Long: `Generate makes the CDI Spec of NVIDIA's devices, of a fake host or of this
+		Long: `Generate makes the CDI Spec of the NVIDIA devices of a fake host or of this
 machine, and writes it to standard output. What the library could not find is
 named on standard error, and so are devices that are withheld from the Spec since
 a node that makes them what they are is not there.
@@ -87,7 +87,7 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
-	fl.BoolVarP(&quiet, "quiet", "q", false, "leave the warnings out")
+	fl.BoolVarP(&quiet, "quiet", "q", false, "omit warnings")
 	addFaults(cmd, &faults)
 	return cmd
 }
@@ -133,7 +133,7 @@ const modeVFIO = "vfio"
 func generateVFIO(s Streams, h *passthrough.Host, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
 	for _, name := range driverFlags {
 		if given(name) {
-			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has nodes alone", name), "take it out")
+			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has only nodes", name), "take it out")
 		}
 	}
 	m, err := h.Model()

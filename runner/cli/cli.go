@@ -131,7 +131,7 @@ func Version() string {
 func newRoot(s Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpurig",
-		Short: "Test GPU passthrough into system containers, without the rack of hardware",
+		Short: "Test GPU passthrough into system containers without GPU hardware",
 		Long: `gpurig runs scenarios of GPU passthrough: simulated in milliseconds, in real
 containers on a fake machine, and on real hardware. One scenario file, one
 verdict, one report.

@@ -25,7 +25,8 @@ observations that changed under the same verdict, and the environment.
 
 With --report it also writes the page of NEW, with what changed in it.
 
-It exits 1 when something fails, is broken, or is not judged any more, that was.`,
+The exit code is 1 if a result that had passed now fails, is broken, or is no
+longer judged.`,
 		Example: `  gpurig compare last-green.json out/report.json
   gpurig compare --report changes.html last-green.json out/report.json`,
 		Args: takes(2, 2),

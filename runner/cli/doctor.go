@@ -16,7 +16,7 @@ func newDoctor(s Streams) *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use:     "doctor",
-		Short:   "Say what this machine can run, and how to make it able to do more",
+		Short:   "Say what this machine can run, and how to enable the rest",
 		Example: "  gpurig doctor",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -20,14 +20,14 @@ func newHostEnter(s Streams) *cobra.Command {
 	var faults []string
 	cmd := &cobra.Command{
 		Use:   "enter HOST [--fault FAULT]... [-- COMMAND [ARG...]]",
-		Short: "Run a command on a fake host, as if this machine were it",
+		Short: "Run a command on a fake host",
 		Long: `Enter runs a command, or a shell, in which /sys, /dev, /proc and the driver's
-files are those of the fake host; all else is this machine's. What the command
-writes to sysfs has its effect there: drivers are bound, virtual functions and
-mediated devices appear. Nothing of it is seen outside, and all of it is gone
+files are those of the fake host; everything else is this machine's. Writes of the
+command to sysfs have their effect there: drivers are bound, virtual functions and
+mediated devices appear. Nothing is visible outside, and everything is removed
 when the command ends. The exit code is the command's.
 
-It takes root, or a kernel that lets every user have user namespaces.`,
+It needs root, or a kernel that allows every user to create user namespaces.`,
 		Example: `  gpurig host enter dgx-a100 -- lspci -nnk
   gpurig host enter dgx-a100 --fault off-bus:0 -- nvidia-smi`,
 		Args: takes(1, -1),

@@ -34,12 +34,12 @@ func newExplain(s Streams) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain SCENARIO[KEY=VALUE,...]",
-		Short: "Run one scenario and print every station of its path",
-		Long: `Explain runs one variant of one scenario and prints every station on its way:
-the host, its CDI Specs, the plan, the configuration of the container, what the
-container saw, and the verdict. A failure lies right after the last good station.
+		Short: "Run one scenario and print the value at every step",
+		Long: `Explain runs one variant of one scenario and prints the value at every step: the
+host, its CDI Specs, the plan, the configuration of the container, what the
+container saw, and the verdict. A failure arises after the last correct value.
 
-Of a scenario with a matrix the first variant is taken, unless one is named.`,
+If a scenario has a matrix, the first variant runs unless one is named.`,
 		Example: "  gpurig explain mig/one-of-two\n  gpurig explain 'mig/one-of-two[cgroup=v2,idmap=none]' --target lxc\n  gpurig explain --reasons",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.reasons {
@@ -59,7 +59,7 @@ Of a scenario with a matrix the first variant is taken, unless one is named.`,
 	}
 	cmd.Flags().StringVar(&f.target, "target", "sim", "`TARGET` where the container is made: "+strings.Join(targetNames(), ", "))
 	cmd.Flags().StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
-	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the words that refusals, warnings and notes have")
+	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the reasons of refusals, warnings and notes")
 	completeFlag(cmd, "target", targetNames)
 	cmd.ValidArgsFunction = complete(shippedNames)
 	addFaults(cmd, &f.faults)

@@ -17,7 +17,7 @@ import (
 
 // addFaults gives a command about a fake host the flag that breaks it.
 func addFaults(cmd *cobra.Command, faults *[]string) {
-	cmd.Flags().StringArrayVar(faults, "fault", nil, "break the host: `FAULT` such as off-bus:0; again for another (gpurig host fault --list)")
+	cmd.Flags().StringArrayVar(faults, "fault", nil, "break the host: `FAULT` such as off-bus:0; repeat for others (gpurig host fault --list)")
 	completeFlag(cmd, "fault", faultKinds)
 }
 
@@ -37,12 +37,12 @@ func newHostFault(s Streams) *cobra.Command {
 		Use:   "fault [MACHINE [FAULT...]]",
 		Short: "Break and heal a fake machine while it runs",
 		Long: `Fault breaks a machine that gpurig host enter or mount runs in another terminal,
-or heals it, and then says what is broken on it. MACHINE is its host, or its
-process id where several are of that host. Without one, the machines of this user
-that run are listed. Faults that cannot be there together change nothing.
+or heals it, and then lists its faults. MACHINE is its host, or its process id
+if several machines have that host. Without MACHINE, the running machines of this
+user are listed. If faults cannot occur together, nothing is changed.
 
-What is laid over /usr, /etc and /run when the machine is entered stays as it
-was: faults of libraries and sockets reach NVML, but not those files.`,
+Files that were mounted over /usr, /etc and /run when the machine was entered stay
+as they were: faults of libraries and sockets affect NVML, but not those files.`,
 		Example: `  gpurig host fault --list
   gpurig host fault
   gpurig host fault dgx-a100 off-bus:3 no-uvm
@@ -62,7 +62,7 @@ was: faults of libraries and sockets reach NVML, but not those files.`,
 		},
 	}
 	cmd.Flags().BoolVar(&kinds, "list", false, "list the kinds of faults")
-	cmd.Flags().StringArrayVar(&heal, "heal", nil, "end `FAULT`, as it was written; again for another")
+	cmd.Flags().StringArrayVar(&heal, "heal", nil, "heal `FAULT`, as it was given; repeat for others")
 	completeFlag(cmd, "heal", faultKinds)
 	cmd.ValidArgsFunction = complete(hostNames, faultKinds)
 	addOutput(cmd, &out)

@@ -110,7 +110,7 @@ func loadHost(name string) (profiles.Profile, host.Model, error) {
 			if info, statErr := os.Stat(name); statErr == nil && info.Mode().IsRegular() && !strings.Contains(name, "/") {
 				return p, host.Model{}, hint(err, "the file of that name in this folder is ./%s", name)
 			}
-			return p, host.Model{}, hint(err, "gpurig host list names the profiles that are shipped")
+			return p, host.Model{}, hint(err, "gpurig host list lists the shipped profiles")
 		}
 		return p, host.Model{}, err
 	}
@@ -126,8 +126,8 @@ func newHostShow(s Streams) *cobra.Command {
 		Use:   "show HOST",
 		Short: "Show what a fake host has",
 		Long: `Show prints what a fake host has. With --records it prints what programs see of
-its boards and its machine, each fact with its mark: recorded (a real machine said
-the same), differs (it said something else, for a reason), wrong (to be mended),
+its boards and its machine, and marks each fact: recorded (a real machine said
+the same), differs (it said something else, for a reason), wrong (to be fixed),
 derived (it follows from other facts) or unverified (no record is known).`,
 		Example: "  gpurig host show jetson-agx-orin --output json\n  gpurig host show t4-server --records",
 		Args:    takes(1, 1),
@@ -144,7 +144,7 @@ derived (it follows from other facts) or unverified (no record is known).`,
 	}
 	addOutput(cmd, &out)
 	addFaults(cmd, &faults)
-	cmd.Flags().BoolVar(&byRecord, "records", false, "print each fact with the record of a real machine behind it")
+	cmd.Flags().BoolVar(&byRecord, "records", false, "print each fact with the record of a real machine that it is compared with")
 	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
 }
@@ -224,9 +224,9 @@ func newHostBuild(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build HOST DIR",
 		Short: "Write the files of a fake host into a new folder",
-		Long: `Build writes /sys, /proc, /dev, the driver's files and all else that a fake host
-has into the folder DIR, which must not exist or be empty. Device nodes and
-owners need root; without it they are left out, and standard error says how many
+		Long: `Build writes /sys, /proc, /dev, the driver's files and everything else of a fake
+host into the folder DIR, which must be empty or not exist. Device nodes and
+owners need root; otherwise they are left out, and standard error says how many
 and why.`,
 		Example: "  gpurig host build dgx-a100 ./dgx",
 		Args:    takes(2, 2),

@@ -17,14 +17,14 @@ func newHostDiff(s Streams) *cobra.Command {
 	var faults []string
 	cmd := &cobra.Command{
 		Use:   "diff A B",
-		Short: "Say in words what differs between two hosts",
+		Short: "Describe the differences between two hosts",
 		Long: `Diff compares two hosts: fake hosts by name, profile files, recordings, or "this"
-for the machine that it runs on. Serial numbers and UUIDs count by their order
-alone, so two machines of one kind are equal.
+for this machine. Serial numbers and UUIDs are compared only by their order, so
+two machines with the same hardware are equal.
 
-With --fault, B is broken: a host compared with itself shows what a fault does.
+With --fault, B has that fault: compare a host with itself to see its effect.
 
-It exits 0 when nothing differs and 1 when something does.`,
+The exit code is 0 if nothing differs and 1 if something does.`,
 		Example: `  gpurig host diff a100-mig-uniform a100-mig-mixed
   gpurig host diff dgx-a100 this
   gpurig host diff dgx-a100 dgx-a100 --fault no-uvm`,

@@ -13,7 +13,7 @@ import (
 )
 
 // lxcVersionUsage is that of --lxc-version where containers are simulated.
-const lxcVersionUsage = "`VERSION` of LXC that simulated containers of LXC and LXD are of (default that of the real ones beside them, else the one installed, else 5.0.2)"
+const lxcVersionUsage = "`VERSION` of LXC to simulate for containers of LXC and LXD (default that of the real ones they are compared with, else the one installed, else 5.0.2)"
 
 // stand says which LXC simulations stand for: the one that is asked for, else that
 // of the real containers beside them, else the one installed.

@@ -27,7 +27,7 @@ func newList(s Streams) *cobra.Command {
 	var variants bool
 	cmd := &cobra.Command{
 		Use:     "list [SCENARIO...]",
-		Short:   "List scenarios, their labels and what they say",
+		Short:   "List scenarios, their labels and descriptions",
 		Example: "  gpurig list --label tegra\n  gpurig list --variants --output json",
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, shard, err := x.variants(args)

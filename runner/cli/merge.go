@@ -23,10 +23,10 @@ func newMerge(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge REPORT...",
 		Short: "Join the JSON reports of all shards of one run",
-		Long: `Merge joins the JSON reports of the shards of one run, run with the same choices:
-scenarios and hosts and what they say, targets, faults, versions. What differs is
-named, and nothing is joined then. Of a shard that was cut short the rest is not
-there: the reports are joined, and the exit code is 3.`,
+		Long: `Merge joins the JSON reports of the shards of one run. All must have been run with
+the same scenarios, hosts, targets, faults and versions; otherwise the difference
+is reported and nothing is joined. If a shard was cut short, its remaining results
+are missing: the reports are joined, and the exit code is 3.`,
 		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
 		Args:    takes(1, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -75,7 +75,7 @@ there: the reports are joined, and the exit code is 3.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md, .html); again for another format; none: JSON to standard output")
+	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md, .html); repeat for other formats; none: JSON to standard output")
 	completeReports(cmd)
 	return cmd
 }

@@ -24,17 +24,17 @@ func newHostMount(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mount HOST DIR [--fault FAULT]... [-- COMMAND [ARG...]]",
 		Short: "Mount the files of a fake host on a folder",
-		Long: `Mount shows /sys, /proc, /dev, the driver's files and all else that a fake host
-has below the folder DIR, which is made if need be and must be empty. Writes to
-files of its /sys do what they do on that host, and its faults can be changed by
-gpurig host fault. Device nodes are seen and cannot be opened. The files are there
-until Ctrl-C, SIGTERM, or fusermount3 -u DIR.
+		Long: `Mount mounts /sys, /proc, /dev, the driver's files and everything else of a fake
+host on the folder DIR, which is created if it does not exist and must be empty.
+Writes to its /sys have the same effect as on that host, and gpurig host fault
+changes its faults. Device nodes are visible but cannot be opened. The files stay
+mounted until Ctrl-C, SIGTERM, or fusermount3 -u DIR.
 
-It takes root or fusermount3 (package fuse3). For a user who is not root, all of
-the host is as for its root, and no other user sees anything.
+It needs root or fusermount3 (package fuse3). A user who is not root sees the host
+as its root does, and no other user sees anything.
 
-With a command, the command alone sees the files, and they go when it ends. That
-takes root or user namespaces, and no fusermount3. The exit code is the command's.`,
+With a command, only that command sees the files, until it ends. This needs root or
+user namespaces, but not fusermount3. The exit code is the command's.`,
 		Example: `  gpurig host mount dgx-a100 ./dgx
   gpurig host mount dgx-a100 ./dgx -- nvidia-ctk cdi generate --driver-root ./dgx --dev-root ./dgx`,
 		Args: takes(2, -1),
@@ -91,7 +91,7 @@ func offer(ctx context.Context, s Streams, h fakeHost, l *live.Host, dir string)
 	case ctx.Err() != nil && err != nil:
 		return broken(err)
 	case errors.Is(err, fusefs.ErrUnavailable):
-		return broken(hint(err, "run as root, or install fuse3; or give a command that alone sees the files: gpurig host mount %s %s -- sh", h.name, dir))
+		return broken(hint(err, "run as root, or install fuse3; or give a command, which alone will see the files: gpurig host mount %s %s -- sh", h.name, dir))
 	case err != nil:
 		if e, ok := errors.AsType[*fusefs.Error](err); ok && e.Hint != "" {
 			err = hint(err, "%s", e.Hint)

@@ -16,7 +16,7 @@ import (
 
 // addPolicy gives a command about Specs the flag that names a policy file.
 func addPolicy(cmd *cobra.Command, file *string) {
-	cmd.Flags().StringVar(file, "policy", "", "a policy `FILE` in place of the host's (default "+policy.File+")")
+	cmd.Flags().StringVar(file, "policy", "", "a policy `FILE` instead of the host's (default "+policy.File+")")
 }
 
 // readPolicy reads the policy of a host, or the file that is named in its place:
@@ -39,11 +39,11 @@ func newPolicy(s Streams) *cobra.Command {
 		Use:   "policy",
 		Short: "Print what a CDI Spec may use on a host",
 		Long: `Policy prints the table of what a CDI Spec may use: drivers, host paths,
-container paths, mount options, environment variables and hooks. Whatever no rule
-allows is refused, and every refusal names its rule.
+container paths, mount options, environment variables and hooks. Anything that no
+rule allows is refused, and every refusal names its rule.
 
-An administrator widens the table by name in ` + policy.File + `, which
-counts if root alone can write it, and whose rules come first here:
+An administrator adds names to the table in ` + policy.File + `, which
+is used only if nobody but root can write to it, and whose rules come first here:
 
   drivers: [vfio]             # /proc/devices or /proc/misc, character devices
   block-drivers: [nbd]        # the same, block devices

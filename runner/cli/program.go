@@ -33,7 +33,7 @@ func openDocker(cdi bool) (target.Target, error) {
 	}
 	p, err := cachedir.Beside("gpurig-docker")
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, &target.CannotError{Target: "docker", Why: fmt.Sprintf("there is no gpurig-docker: %v", err), Hint: "make build puts all programs beside each other"}
+		return nil, &target.CannotError{Target: "docker", Why: fmt.Sprintf("there is no gpurig-docker: %v", err), Hint: "make build puts all programs into one folder"}
 	}
 	if err != nil {
 		return nil, err

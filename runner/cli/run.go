@@ -42,18 +42,19 @@ func newRun(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [SCENARIO...]",
 		Short: "Run scenarios and report a verdict for each",
-		Long: `Run runs scenarios: the shipped ones, or those that are named, by name, folder
-or file. It exits 0 when all passed, 1 when the product failed, 2 on bad usage or
-input or when nothing is selected, 3 when there is no verdict.
+		Long: `Run runs scenarios: the shipped ones, or those given by name, folder or file. The
+exit code is 0 if all passed, 1 if the product failed, 2 on bad usage or input or if
+nothing is selected, 3 if there is no verdict.
 
-With --fault every host is broken in that way, and scenarios, which expect a sound
-one, show what fails then. Hosts that cannot have the fault are skipped.
+With --fault every host has that fault. Scenarios expect hosts without it, so the
+failures show what the fault breaks. Hosts that cannot have the fault are skipped.
 
-With --hardware this machine takes the place of every host. Scenarios that say what
-they need are run where it is there; those that name a fake host are skipped. Nothing
-on the machine is changed, unless --allow-reconfigure lets scenarios change how GPUs
-are partitioned and hand them to virtual machines; each puts it back. Where no --target is given, containers are LXD's, or plain
-LXC's on a machine without LXD, beside a simulation of them.`,
+With --hardware this machine is the host of every scenario. Scenarios run if the
+machine has what they need; those for one fake host are skipped. Nothing on the
+machine is changed, unless --allow-reconfigure lets scenarios change how GPUs are
+partitioned and pass them to virtual machines; each scenario restores them. Without
+--target, containers are LXD's, or plain LXC's on a machine without LXD, and they are
+compared with a simulation.`,
 		Example: `  gpurig run
   gpurig run --target sim,lxc --label mig --report out/report.json
   gpurig run --fault off-bus:0 --host dgx-a100
@@ -67,14 +68,14 @@ LXC's on a machine without LXD, beside a simulation of them.`,
 	fl.SortFlags = false
 	f.flags(cmd)
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "`TARGET,...` where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
-	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` that our own daemon of LXD is, to try another version (default $"+lxd.DaemonEnv+", else lxd)")
-	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": one of our own (default one that runs, else "+lxd.Private+")")
+	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` of the private LXD daemon, to test another version (default $"+lxd.DaemonEnv+", else lxd)")
+	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": a private one (default one that runs, else "+lxd.Private+")")
 	fl.StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
-	fl.IntVar(&f.jobs, "jobs", 0, "`N` scenarios at a time (default one for each processor)")
-	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); again for another format")
+	fl.IntVar(&f.jobs, "jobs", 0, "run `N` scenarios at a time (default one per processor)")
+	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); repeat for other formats")
 	addFaults(cmd, &f.faults)
-	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs and hand them to virtual machines, which is put back after each")
-	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, in place of fake hosts")
+	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs and pass them to virtual machines; each restores them")
+	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, instead of fake hosts")
 	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`TIME` that one scenario may take on one target")
 	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
 	completeReports(cmd)

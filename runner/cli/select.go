@@ -34,8 +34,8 @@ type selection struct {
 
 func (x *selection) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
-	fl.StringVar(&x.label, "label", "", "only scenarios whose labels fit `EXPRESSION`, such as 'mig && !slow'")
-	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts (`HOST,...`); a recording, which ends in .txtar: those on hosts that it is a record of, run on it")
+	fl.StringVar(&x.label, "label", "", "only scenarios whose labels match `EXPRESSION`, such as 'mig && !slow'")
+	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts (`HOST,...`); a recording, which ends in .txtar: those on hosts that it matches, run on it")
 	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
 	completeFlag(cmd, "label", labelNames)
 	completeFlag(cmd, "host", hostNames)
@@ -89,9 +89,9 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 // noSuchHost says what --host does not take here.
 func noSuchHost(name string) error {
 	if strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") {
-		return hint(fmt.Errorf("--host %q: a profile file takes no other host's place", name), "write host: ./NAME.yaml in a scenario beside it; a recording (.txtar) can take the place of the host that it is a record of")
+		return hint(fmt.Errorf("--host %q: a profile file cannot replace another host", name), "write host: ./NAME.yaml in a scenario beside it; a recording (.txtar) can replace the host that it matches")
 	}
-	return hint(fmt.Errorf("--host %q: no such host%s", name, strictdoc.Meant(name, profiles.Names())), "gpurig host list names the profiles that are shipped")
+	return hint(fmt.Errorf("--host %q: no such host%s", name, strictdoc.Meant(name, profiles.Names())), "gpurig host list lists the shipped profiles")
 }
 
 // none says why no scenario is selected.

@@ -45,7 +45,7 @@ func newTranslate(s Streams) *cobra.Command {
 	var f translateFlags
 	cmd := &cobra.Command{
 		Use:   "translate",
-		Short: "Write the configuration that gives a container or a virtual machine its GPUs",
+		Short: "Write the configuration that gives GPUs to a container or a virtual machine",
 		Long: `Translate turns the options of GPU devices, as LXD names them, into the
 configuration of a container manager, for a fake host or for this machine.
 
@@ -55,13 +55,13 @@ container's root goes into the file of --hook-file, written only when
 
 For an OCI runtime the output is the part of config.json that is to be added.
 
-Where cdi-hook has nothing to do, as for nodes alone, no line starts it. A
-manager that had it work for the same container before then runs it once with
---stage clean, with the container stopped: the output says how.
+If cdi-hook has nothing to do, as for device nodes only, no line starts it. If it
+ran for an earlier configuration of the same container, the manager then runs it
+once with --stage clean while the container is stopped: the output says how.
 
 With --to qemu the output is a shell script for a virtual machine: "start" gives
-the GPUs to a VFIO driver, or makes the vGPUs, and "stop" takes that back. QEMU's
-arguments stand in it as comments. See docs/vm.md.`,
+the GPUs to a VFIO driver, or makes the vGPUs, and "stop" undoes that. QEMU's
+arguments are in it as comments. See docs/vm.md.`,
 		Example: `  gpurig translate --host workstation --to lxc --cgroup v2 --id nvidia.com/gpu=0
   gpurig translate --to lxc --id nvidia.com/gpu=all --name c1 --write-hook
   gpurig translate --host workstation --to qemu --pci 0a:00.0 --name vm1`,
@@ -83,7 +83,7 @@ arguments stand in it as comments. See docs/vm.md.`,
 	addDriver(cmd, &f.driver)
 	fl.StringVar(&f.to, "to", "lxc", "container `MANAGER`: lxc; lxd or incus: YAML for \"lxc config edit\"; oci: an OCI runtime; pve: Proxmox VE; qemu: a virtual machine")
 	fl.StringVar(&f.cgroup, "cgroup", "", "for --to lxc: device rules for cgroup `VERSION` v1, v2 or both (default both, and v2 from LXC 7 on, which has no other)")
-	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; again for more devices")
+	fl.StringArrayVar(&f.ids, "id", nil, "CDI device `NAME`, or number of a DRM card; repeat for more devices")
 	o := &f.options
 	for _, x := range []struct {
 		name, usage string
@@ -100,9 +100,9 @@ arguments stand in it as comments. See docs/vm.md.`,
 	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
 	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
 	fl.StringVar(&f.name, "name", "container", "`NAME` of the container, as its manager knows it; cdi-hook refuses to run for another one. Of a virtual machine: its vGPUs' UUIDs are made of it")
-	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` that cdi-hook is (default the one beside gpurig)")
+	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` to run as cdi-hook (default the one beside gpurig)")
 	fl.StringVar(&f.hookFile, "hook-file", "", "`FILE` that the hook reads (default /var/lib/lxc/NAME/cdi-hook.json)")
-	fl.StringVar(&f.nodesDir, "nodes-dir", "", "`DIR` where nodes of the container's own are made (default /var/lib/lxc/NAME/devices)")
+	fl.StringVar(&f.nodesDir, "nodes-dir", "", "`DIR` where the container's own nodes are made (default /var/lib/lxc/NAME/devices)")
 	fl.StringVar(&f.applyIn, "apply-in", "start-host", "for --to lxc, lxd and incus: LXC `HOOK` that makes links and library cache: start-host or mount")
 	fl.StringVar(&f.lxcVersion, "lxc-version", "", "`VERSION` of LXC that reads the configuration (default on this machine the one installed, for lxd and incus that of the daemon that runs, else 5 or 6)")
 	fl.BoolVar(&f.writeHook, "write-hook", false, "write the hook's file")

@@ -33,7 +33,7 @@ func newCDIValidate(s Streams) *cobra.Command {
 		Long: `Validate checks Spec files: their form (version, numbers, names), and then each
 device against the policy of a host, as a container would get it. A refusal names
 the rule, and its hint the line of the policy file that would permit it; gpurig
-policy prints all rules. What the host lacks is said, and is no mistake of the file.`,
+policy prints all rules. What the host lacks is reported, but is not an error.`,
 		Example: "  gpurig cdi validate /etc/cdi/vendor.yaml\n  gpurig cdi validate --policy ./policy.yaml vendor.yaml",
 		Args:    takes(1, -1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), s, f, args) },

@@ -178,7 +178,7 @@ func program(ctx context.Context, name, use, prog string, version []string, inst
 func ofLXC(c Check) Check {
 	_, text, _ := strings.Cut(c.Detail, ", version ")
 	if v, err := lxc.ParseVersion(text); err == nil && !v.CgroupV1() {
-		c.For = "real LXC containers, with cgroup v2 alone"
+		c.For = "real LXC containers, with cgroup v2 only"
 		c.Hint = "scenarios with cgroup v1 are skipped on it; a machine that mounts v1 starts its containers only where v2 is mounted for them, as the targets do"
 	}
 	return c

@@ -57,7 +57,7 @@ func Change(lib nvml.Interface, gpu int, profiles []string, off bool) (undo func
 
 func restored(err error) error {
 	if err != nil {
-		return fmt.Errorf("its MIG geometry could not be put back: %w", err)
+		return fmt.Errorf("its MIG geometry could not be restored: %w", err)
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func (j *judge) onlyNodes() {
 	}
 	for _, n := range j.ev.Seen.Nodes {
 		if !slices.ContainsFunc(j.want.OnlyNodes, func(p string) bool { return Match(p, n.Path) }) {
-			j.add(j.ev.unwanted(j.ev.specNode(n.Path) != nil, j.ev.planNode(n.Path) != nil), n.Path, "no node beside "+listed(j.want.OnlyNodes), "node "+n.Num.String())
+			j.add(j.ev.unwanted(j.ev.specNode(n.Path) != nil, j.ev.planNode(n.Path) != nil), n.Path, "no node other than "+listed(j.want.OnlyNodes), "node "+n.Num.String())
 		}
 	}
 	for _, pattern := range j.want.OnlyNodes {

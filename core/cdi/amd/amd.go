@@ -39,7 +39,7 @@ const ReasonUnreadable refuse.Reason = "gpu-unreadable"
 
 // Reasons explains every reason in one sentence.
 func Reasons() []refuse.Meaning {
-	return []refuse.Meaning{{Reason: ReasonUnreadable, Meaning: "What the host says of the GPU could not be read or understood, or contradicts itself."}, {Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
+	return []refuse.Meaning{{Reason: ReasonUnreadable, Meaning: "What the host says about the GPU cannot be read or parsed, or contradicts itself."}, {Reason: ReasonNodeMissing, Meaning: "An AMD GPU or the compute node that all of them share has no device node."}}
 }
 
 // A Result is a Spec and what is not in it.

@@ -40,25 +40,25 @@ const (
 // Reasons explains every reason in one sentence.
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
-		{Reason: ReasonBadOption, Meaning: "An option of the generator has a value that it cannot have."},
+		{Reason: ReasonBadOption, Meaning: "An option of the generator has an invalid value."},
 		{Reason: ReasonNoLibrary, Meaning: "NVIDIA's management library is not installed on the host."},
 		{Reason: ReasonNoDriver, Meaning: "NVIDIA's kernel driver is not loaded."},
 		{Reason: ReasonMismatch, Meaning: "The loaded kernel driver and the installed libraries are of different versions."},
-		{Reason: ReasonNVML, Meaning: "NVIDIA's management library answered with an error."},
+		{Reason: ReasonNVML, Meaning: "NVIDIA's management library returned an error."},
 		{Reason: ReasonWSL, Meaning: "The host is a Windows subsystem for Linux, which has no GPU device nodes."},
 		{Reason: ReasonNoDevices, Meaning: "The host has no device of the kind that was asked for."},
 		{Reason: ReasonMIGEmpty, Meaning: "MIG mode is on, and no MIG device has been created."},
 		{Reason: ReasonMIGNodeMissing, Meaning: "A MIG device lacks the node of its GPU or one of its two capability nodes."},
 		{Reason: ReasonNodeMissing, Meaning: "A GPU or the driver's control device has no device node."},
 		{Reason: ReasonNoCSV, Meaning: "A Tegra host has none of the CSV files that list what containers need."},
-		{Reason: ReasonBadCSV, Meaning: "A line of a Tegra CSV file is wrong, or asks for what no container may have."},
-		{Reason: ReasonGenerator, Meaning: "NVIDIA's generator failed for a reason of its own."},
+		{Reason: ReasonBadCSV, Meaning: "A line of a Tegra CSV file is wrong, or names what no container may have."},
+		{Reason: ReasonGenerator, Meaning: "NVIDIA's generator failed for another reason."},
 		{Reason: ReasonInvalidSpec, Meaning: "NVIDIA's generator made a Spec that breaks the rules of CDI."},
-		{Reason: ReasonNoCUDA, Meaning: "The host has no CUDA library, as hosts of NVIDIA's vGPU manager have none: containers get nvidia-smi alone."},
-		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, are not there yet."},
+		{Reason: ReasonNoCUDA, Meaning: "The host has no CUDA library, like all hosts of NVIDIA's vGPU manager: containers get only nvidia-smi."},
+		{Reason: ReasonUVMMissing, Meaning: "The unified memory nodes, without which CUDA does not start, do not exist yet."},
 		{Reason: ReasonNotFound, Meaning: "The generator looked for a file that the host does not have."},
-		{Reason: ReasonGeneratorSays, Meaning: "NVIDIA's generator had something to say that is not about one missing file."},
-		{Reason: ReasonMIGInCSV, Meaning: "A GPU has MIG mode on, which the csv mode of the generator knows nothing of."},
+		{Reason: ReasonGeneratorSays, Meaning: "NVIDIA's generator gave a warning that is not about one missing file."},
+		{Reason: ReasonMIGInCSV, Meaning: "A GPU is in MIG mode, which the csv mode of the generator does not support."},
 	}
 }
 

@@ -47,8 +47,8 @@ const (
 // Reasons explains every reason in one sentence.
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
-		{Reason: ReasonNotHeld, Meaning: "No GPU of the vendor is held by a VFIO driver."},
-		{Reason: ReasonSameName, Meaning: "The number of an IOMMU group is a GPU's index already, and that keeps the name."},
+		{Reason: ReasonNotHeld, Meaning: "No GPU of the vendor is bound to a VFIO driver."},
+		{Reason: ReasonSameName, Meaning: "The number of an IOMMU group equals a GPU's index, and the name means the index."},
 		{Reason: ReasonBadVendor, Meaning: "No GPUs of that vendor are known."},
 	}
 }

@@ -36,8 +36,8 @@ const (
 // Reasons lists them.
 func Reasons() []refuse.Meaning {
 	return []refuse.Meaning{
-		{Reason: ReasonPolicy, Meaning: "The policy file cannot be read as it is written, or allows what nothing can."},
-		{Reason: ReasonUntrusted, Meaning: "Others than root can write the policy of the host."},
+		{Reason: ReasonPolicy, Meaning: "The policy file has a mistake, or allows something that no policy may allow."},
+		{Reason: ReasonUntrusted, Meaning: "Users other than root can write to the policy file of the host."},
 	}
 }
 
@@ -53,7 +53,7 @@ func System(root host.Root) (policy.Policy, error) {
 		return policy.Policy{}, refuse.New(ReasonPolicy, policy.File, "cannot be read").WithErr(err)
 	}
 	if why := host.Untrusted(root, policy.File); why != "" {
-		return policy.Policy{}, refuse.New(ReasonUntrusted, policy.File, "%s", why).WithHint("Make it root's, and writable for root alone.")
+		return policy.Policy{}, refuse.New(ReasonUntrusted, policy.File, "%s", why).WithHint("Make root its owner, and let only root write to it.")
 	}
 	info, err := root.Lstat(real)
 	switch {
@@ -99,7 +99,7 @@ func check(d *strictdoc.Doc, p policy.Policy) {
 		key, list := strictdoc.Path(f.Key), f.Of(v).Interface().([]string)
 		for i, name := range list {
 			if slices.Contains(list[:i], name) {
-				d.At(key.Item(i), "Keep one of the two.", "%s: %+q stands twice", key.Item(i), name)
+				d.At(key.Item(i), "Keep one of the two.", "%s: %+q occurs twice", key.Item(i), name)
 			}
 		}
 	}

@@ -47,7 +47,7 @@ func TestParseRefuses(t *testing.T) {
 		{"an unknown key", "drivers: [vfio]\nsource: [/srv]\n", `p.yaml:2:1: unknown key "source"`},
 		{"no list", "drivers: vfio\n", `p.yaml:1:10: drivers is "vfio"; want a list`},
 		{"no keys", "- vfio\n", "p.yaml:1:1: the file is a list; want keys with values"},
-		{"a key twice", "drivers: [a]\ndrivers: [b]\n", `p.yaml:2:1: key "drivers" stands twice`},
+		{"a key twice", "drivers: [a]\ndrivers: [b]\n", `p.yaml:2:1: key "drivers" occurs twice`},
 		{"an entry twice", "drivers: [a, a]\n", "p.yaml:1:14: drivers[1]"},
 		{"a list in a list", "drivers: [[a]]\n", "p.yaml:1:11: drivers[0] is a list; want one value"},
 		{"no name", "drivers: [~]\n", "p.yaml:1:11: drivers[0] has no value"},

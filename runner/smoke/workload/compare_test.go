@@ -42,13 +42,13 @@ func TestCompare(t *testing.T) {
 		says          string // empty: they agree
 	}{
 		{name: "the same", cuda: []string{gpu1, gpu0}, nvml: []string{gpu0, gpu1}},
-		{name: "one more of CUDA", cuda: []string{gpu0, gpu1}, nvml: []string{gpu0}, says: gpu1 + " is named by CUDA alone"},
-		{name: "one more of NVML", cuda: []string{gpu0}, nvml: []string{gpu0, gpu1}, says: gpu1 + " is named by NVML alone"},
+		{name: "one more of CUDA", cuda: []string{gpu0, gpu1}, nvml: []string{gpu0}, says: gpu1 + " is listed only by CUDA"},
+		{name: "one more of NVML", cuda: []string{gpu0}, nvml: []string{gpu0, gpu1}, says: gpu1 + " is listed only by NVML"},
 		{name: "one hidden", visible: "0", cuda: []string{gpu0}, nvml: []string{gpu0, gpu1}},
 		{name: "a Tegra's, without a prefix", cuda: []string{gpu0}, nvml: []string{gpu0[4:]}},
 		{name: "one MIG device of two", cuda: []string{mig0}, nvml: []string{mig0, mig1, gpu1}},
 		{name: "two MIG devices at once", cuda: []string{mig0, mig1}, nvml: []string{mig0, mig1}, says: "one of 2 devices"},
-		{name: "the MIG device of another", cuda: []string{mig0}, nvml: []string{mig1}, says: mig0 + " is named by CUDA alone"},
+		{name: "the MIG device of another", cuda: []string{mig0}, nvml: []string{mig1}, says: mig0 + " is listed only by CUDA"},
 		{name: "a GPU in MIG mode without a device", cuda: []string{gpu1}, nvml: []string{smoke.MIGMode + gpu0, gpu1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

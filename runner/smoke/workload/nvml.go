@@ -104,7 +104,7 @@ func compare(r smoke.Result) *smoke.Failure {
 	for _, d := range r.Devices {
 		mig = mig || d.MIG
 		if !slices.ContainsFunc(r.NVML.UUIDs, func(id string) bool { return same(id, d.UUID) }) {
-			wrong = append(wrong, d.UUID+" is named by CUDA alone")
+			wrong = append(wrong, d.UUID+" is listed only by CUDA")
 		}
 	}
 	if mig && len(r.Devices) != 1 {
@@ -114,7 +114,7 @@ func compare(r smoke.Result) *smoke.Failure {
 	for _, id := range r.NVML.UUIDs {
 		seen := slices.ContainsFunc(r.Devices, func(d smoke.Device) bool { return same(id, d.UUID) })
 		if !seen && !chosen && !mig && smoke.IsFull(id) {
-			wrong = append(wrong, id+" is named by NVML alone")
+			wrong = append(wrong, id+" is listed only by NVML")
 		}
 	}
 	if len(wrong) == 0 {

@@ -35,7 +35,7 @@ func Init() {
 	})
 	env = append(env, fmt.Sprintf("DOCKER_HOST=%s%d.sock", hostPrefix, os.Getpid()), "TESTCONTAINERS_RYUK_DISABLED=true")
 	err := syscall.Exec("/proc/self/exe", os.Args, env)
-	show.Fprintf(os.Stderr, "error: begin anew with the environment of testcontainers-go: %v\n", err)
+	show.Fprintf(os.Stderr, "error: restart with the environment of testcontainers-go: %v\n", err)
 	os.Exit(3)
 }
 

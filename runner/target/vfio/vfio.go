@@ -58,7 +58,7 @@ func (t *Target) Capabilities() target.Capabilities {
 // Machine is part of target.Hypervisor.
 func (t *Target) Machine(_ context.Context, c target.Config) (target.Machine, error) {
 	if c.Alone == "" {
-		return nil, fmt.Errorf("machine %s: no word for the host that it is on", c.Name)
+		return nil, fmt.Errorf("machine %s: the host that it is on is not named", c.Name)
 	}
 	m := &machine{target: t, alone: c.Alone}
 	m.Machine = monitor.New(Name, c.Name, m.at)

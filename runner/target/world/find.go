@@ -49,14 +49,14 @@ func Find(name, probe, hook string, tools ...Tool) (Programs, *target.CannotErro
 		given, name string
 	}{{&p.Probe, probe, "gpurig-probe"}, {&p.Hook, hook, "cdi-hook"}} {
 		if *t.to, err = beside(t.given, t.name); err != nil {
-			return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", t.name, err)
+			return p, cannot("build it: make build puts all programs into one folder", "there is no %s: %v", t.name, err)
 		}
 	}
 	if probe != "" {
 		probe = filepath.Join(filepath.Dir(probe), smoke.Program)
 	}
 	if p.Smoke, err = beside(probe, smoke.Program); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return p, cannot("build it: make build puts all programs beside each other", "there is no %s: %v", smoke.Program, err)
+		return p, cannot("build it: make build puts all programs into one folder", "there is no %s: %v", smoke.Program, err)
 	}
 	return p, nil
 }
