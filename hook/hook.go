@@ -1,18 +1,18 @@
 // Package hook is cdi-hook: it carries out a hook file inside one container's
-// root file system, with the host's rights, in front of an image that may be
+// root file system, with the host's privileges, although the image may be
 // hostile.
 //
 // It reads one file of the host, does only what the file says, resolves every
 // path inside the root (package inroot), runs no program but itself, and reads no
-// environment but five LXC_* names. Running it twice is the same as once. What
-// it made is journalled beside the hook file and can be taken back.
+// environment variables but five LXC_* names. Running it twice has the same result as
+// once. Its changes are in a journal beside the hook file and can be undone.
 //
 // The work is done by a second process of the same program (worker.go), since a
-// file system can hold a process for ever; the first one (supervise.go) answers
-// the container manager in time and bounds what is said.
+// file system can block a process for ever; the first one (supervise.go) answers
+// the container manager in time and limits the output.
 //
-// What it does in the root is package stage. It decides nothing of the host:
-// package translate does, package hookspec is the form.
+// Package stage says what is done in the root. Decisions about the host are made by
+// package translate; package hookspec defines the file.
 package hook
 
 import (

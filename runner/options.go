@@ -1,11 +1,11 @@
-// Package runner walks the one path: for each variant of a scenario, on each
-// target, it takes a host through its changes, makes CDI Specs and plans as the
-// product under test does, has the target start containers, looks into them and
-// hands the evidence to package verdict.
+// Package runner runs scenarios: for each variant of a scenario, on each
+// target, it applies the changes to a host, makes CDI Specs and plans as the
+// product under test does, has the target start containers, observes them and
+// passes the evidence to package verdict.
 //
-// Everything on the way is kept as a value (see Trace). What a scenario may say
-// is package scenarios' affair, making containers a target's, judging package
-// verdict's; reports are written by package reports.
+// Every value on the way is kept (see Trace). Package scenarios defines what a
+// scenario may contain, targets make containers, package verdict judges, and
+// package reports writes reports.
 package runner
 
 import (

@@ -1,11 +1,11 @@
 // Package pve writes a plan as lines of a Proxmox VE container,
-// /etc/pve/lxc/ID.conf: devN for the nodes, and the lines of package lxc, with a
-// colon in place of "=", for everything else.
+// /etc/pve/lxc/ID.conf: devN for the nodes, and for everything else the lines of
+// package lxc, with a colon in place of "=".
 //
-// With devN (Proxmox VE 8.1 and newer) Proxmox makes the node in the container,
-// with owner and mode as asked, and writes its device rule; nothing else has to
-// be made first. The format is that of Proxmox's manual, pct(1) and
-// https://pve.proxmox.com/pve-docs/pct.1.html; no Proxmox was at hand to try it.
+// For devN (Proxmox VE 8.1 and newer) Proxmox makes the node in the container,
+// with the given owner and mode, and writes its device rule; nothing has to
+// be prepared. The format follows Proxmox's manual, pct(1) and
+// https://pve.proxmox.com/pve-docs/pct.1.html; it was not tried on Proxmox itself.
 package pve
 
 import (

@@ -1,12 +1,11 @@
-// Package reach is how a user reaches the fake machines that run: from another
-// terminal, to see what is broken on them and to break or heal more.
+// Package reach lets a user reach running fake machines from another terminal, to
+// list and change what is broken on them.
 //
 // Each machine listens on a socket in the abstract name space (unix(7)), which has no
 // file: nothing is left of it when its process ends, however that ends (F28, F29).
-// It answers its user and root, and only what that user listens on is taken for a
-// machine. Who is in another network namespace does not see it. A request and its
-// reply are one line of JSON each. What a change does to the machine is package
-// live's affair.
+// It answers its user and root, and only sockets of that user are taken for
+// machines. It is not visible in other network namespaces. A request and its
+// reply are one line of JSON each. Package live carries out the changes.
 package reach
 
 import (

@@ -1,6 +1,6 @@
-// Package seen reads facts off a fake host through what programs see: NVML in this
+// Package seen reads facts from a fake host as programs see them: from NVML in this
 // process, the trees of sysfs and procfs, the tables of MIG. Its field names are
-// those of fixtures/records, whose records of real machines it is held against.
+// those of fixtures/records, whose records of real machines they are compared with.
 //
 // A field of a board is named as nvidia-smi -q -x names it
 // ("fb_memory_usage/total"), or "mig/PROFILE/WHAT", or "sysfs/ATTRIBUTE" for a

@@ -1,6 +1,6 @@
-// Package calls makes system calls that a signal can interrupt once more when one
-// does: on FUSE and NFS those that only look are among them. What it opens is
-// closed on exec. It resolves no path and decides nothing.
+// Package calls repeats system calls that a signal interrupts; on FUSE and NFS even
+// calls that only read can be interrupted. Files that it opens are
+// closed on exec. It resolves no path and makes no decisions.
 package calls
 
 import (

@@ -1,23 +1,23 @@
 // Package inroot reads and changes files inside a container's root file system
-// on behalf of a process with the host's rights.
+// on behalf of a process with the host's privileges.
 //
 // The image is hostile: it may have any link, mount, device or FIFO anywhere,
-// and may change them while we work. So the root directory is opened once, and
-// every path goes through openat2(2) from that descriptor with RESOLVE_IN_ROOT
+// and may change them at any time. So the root directory is opened once, and
+// every path is resolved by openat2(2) from that descriptor with RESOLVE_IN_ROOT
 // (links mean what they mean to the container; ".." stops at the root),
 // RESOLVE_NO_MAGICLINKS (nothing through /proc/1/root) and RESOLVE_NO_XDEV
-// (nothing through a mount, where no link is needed to reach the host). Where
-// openat2 is missing or filtered, a walker of O_PATH descriptors with a mount id
-// check does the same. No joined path ever reaches the kernel, and nothing is
-// opened for reading before it is known to be a regular file: opening some device
-// nodes is an action.
+// (nothing through a mount, which can lead to the host without any link). If
+// openat2 is missing or filtered, a walker of O_PATH descriptors that checks mount
+// ids does the same. No joined path ever reaches the kernel, and nothing is
+// opened for reading before it is known to be a regular file: opening a device
+// node can have side effects.
 //
-// Two mounts are not in the way: the fresh tmpfs on /dev, and, for reading, what
-// the plan itself mounts (Admit). All of it is done with the rights of the
+// Two mounts may be crossed: the fresh tmpfs on /dev, and, for reading, what
+// the plan itself mounts (Admit). Everything is done with the rights of the
 // container's root (Enter), not with the host's.
 //
-// What it does not do: it does not enter namespaces, and it does not make the
-// outcome right if the image changes it afterwards.
+// It does not enter namespaces, and it does not protect the
+// result from later changes by the image.
 package inroot
 
 import (

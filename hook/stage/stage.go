@@ -1,9 +1,9 @@
 // Package stage is what cdi-hook does in a container's root file system: mount
-// points before the start, links, the loader's cache and modes with everything
-// mounted, and the way back.
+// points before the start; links, the loader's cache and modes once everything is
+// mounted; and undoing all this.
 //
-// It decides what is done in which order, what is noted ahead in the journal and
-// what of it is ours to take away. It opens nothing itself: a Root is the file
+// It decides what is done in which order, what is written ahead to the journal and
+// what may be removed. It opens nothing itself: a Root is the file
 // system, of a running container by guarded system calls (package inroot) or of a
 // simulated one, and a Store keeps the journal.
 package stage

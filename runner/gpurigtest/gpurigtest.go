@@ -2,13 +2,13 @@
 // files of a fake host.
 //
 // Run has a subtest for each variant of the scenarios of a folder, simulated: no
-// privilege, no container and no GPU is needed. Host is a fake host as an afero.Fs:
+// privileges, no container and no GPU are needed. Host is a fake host as an afero.Fs:
 // code that takes one reads /sys, /proc, /dev and the driver's files of a DGX or a
-// Jetson as it would read the machine's own. Ginkgo's users declare scenarios with
+// Jetson as it would read the machine's own. Ginkgo users declare scenarios with
 // DescribeScenarios of package gpurigtest/ginkgotest.
 //
 // NVIDIA's generator reads the host by name, so it runs in a child process of the
-// test program whose root directory is the fake host: a TestMain calls Main.
+// test program whose root directory is the fake host: TestMain must call Main.
 package gpurigtest
 
 import (
