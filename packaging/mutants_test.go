@@ -163,7 +163,7 @@ func TestMutants(t *testing.T) {
 		}
 		out, code := r.run(t, m)
 		switch {
-		case code == 1:
+		case code == 1 || code == 3: // scenarios failed, or were broken by it
 			caught[m.by()]++
 			t.Logf("caught    %s by %s: %s", m.name, m.by(), firstFailure(out))
 			if m.survives != "" {
@@ -254,7 +254,7 @@ func (r mutated) run(t *testing.T, m mutant) (out string, code int) {
 // firstFailure is what a person reads first of a run that failed.
 func firstFailure(out string) string {
 	for line := range strings.Lines(out) {
-		if strings.Contains(line, "FAIL") && (!strings.Contains(line, "FAIL: Test") || strings.Contains(line, "/")) {
+		if strings.HasPrefix(line, "BROKEN") || strings.Contains(line, "FAIL") && (!strings.Contains(line, "FAIL: Test") || strings.Contains(line, "/")) {
 			return strings.TrimSpace(line)
 		}
 	}
