@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/ldcache"
 	"gpurig/hook"
 )
 
@@ -147,6 +148,10 @@ func TestA54CleanPutsBackByteForByte(t *testing.T) {
 		"the drop-in is empty":               {"file etc/ld.so.conf.d/00-cdi-hook.conf "},
 		"the cache is a link":                {"link etc/ld.so.cache ../var/cache"},
 		"the cache is an odd link to itself": {"link etc/ld.so.cache " + odd},
+		"the cache is a file":                {"file etc/ld.so.cache " + oldCache(t)},
+		"the cache is none":                  {"file etc/ld.so.cache " + odd},
+		"the cache is empty":                 {"file etc/ld.so.cache "},
+		"a library comes first":              {"file etc/ld.so.conf /opt/own\ninclude ld.so.conf.d/*.conf\n", "file etc/ld.so.cache " + oldCache(t), "library opt/own/libcuda.so.1 libcuda.so.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roots(t, func(t *testing.T, mapped bool) {
@@ -169,4 +174,12 @@ func TestA54CleanPutsBackByteForByte(t *testing.T) {
 			})
 		})
 	}
+}
+
+// oldCache is one that no ldconfig would make of the root: what is in it is gone.
+func oldCache(t *testing.T) string {
+	t.Helper()
+	c := ldcache.Cache{Generator: "ldconfig (GNU libc) stable release version 2.36",
+		Entries: []ldcache.Entry{{SONAME: "libgone.so.1", Path: "/opt/gone/libgone.so.1", Flags: ldcache.FlagsX8664}}}
+	return string(c.Marshal())
 }

@@ -23,6 +23,7 @@ const (
 	dropInHead  = "# Written by cdi-hook: folders of the GPU driver's libraries.\n"
 	confInclude = "include /etc/ld.so.conf.d/*.conf\n"
 	maxText     = 64 << 10
+	maxKept     = 1 << 20 // of a cache that is kept to be put back; usual ones have 20 to 200 KiB
 )
 
 // generator is in caches that we wrote, so that one which the container's own
@@ -114,13 +115,16 @@ func (w *work) recordLoader() error {
 	if !l.cache {
 		return nil
 	}
-	w.journal.Cache = true
 	if err := w.recordDir(confDir); err != nil {
 		return err
 	}
 	if err := w.recordDisplaced(); err != nil {
 		return err
 	}
+	if err := w.recordCache(); err != nil {
+		return err
+	}
+	w.journal.Cache = true
 	if there, err := w.occupied(confFile); err != nil {
 		return err
 	} else if !there {
@@ -370,7 +374,7 @@ func (w *work) removeDropIn() error {
 func isDropIn(data []byte) bool { return bytes.HasPrefix(data, []byte(dropInHead)) }
 
 // recordDisplaced notes what of the image's gives way to the drop-in and, where it
-// is a link, to the cache: a cache that is a file is made anew.
+// is a link, to the cache.
 func (w *work) recordDisplaced() error {
 	for _, p := range []string{dropIn, cacheFile} {
 		if t, err := w.root.Readlink(p); err == nil {
@@ -385,6 +389,29 @@ func (w *work) recordDisplaced() error {
 	if data, err := w.readText(dropIn); data != nil && err == nil && !isDropIn(data) {
 		w.journal.Displaced[dropIn] = displaced{Data: data}
 	}
+	return nil
+}
+
+// recordCache keeps the image's cache. One that the container made of our folders
+// since is not the image's: then the cache is made anew when ours goes.
+func (w *work) recordCache() error {
+	d, known := w.journal.Displaced[cacheFile]
+	if d.Link != nil {
+		return nil
+	}
+	data, err := w.root.ReadFile(cacheFile, maxKept)
+	switch {
+	case errors.Is(err, inroot.ErrLimit):
+		w.note("%s has more than %d bytes, which are not kept: it is made anew when the devices go", cacheFile, maxKept)
+	case err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err):
+		return err
+	case err == nil && (madeByUs(data) || known && bytes.Equal(data, d.Data)):
+		return nil
+	case err == nil && !w.journal.Cache:
+		w.journal.Displaced[cacheFile] = displaced{Data: data}
+		return nil
+	}
+	delete(w.journal.Displaced, cacheFile)
 	return nil
 }
 
@@ -444,17 +471,22 @@ func (w *work) removeGlibc() error {
 		}
 	}
 	there, err := w.occupied(cacheFile)
-	if err != nil || !there {
+	if err != nil {
 		return err
 	}
-	if _, wasLink := w.journal.Displaced[cacheFile]; wasLink || w.journal.NoCache {
-		gone, err := w.root.RemoveFile(cacheFile, ldcache.MaxSize, madeByUs)
-		if err == nil {
-			err = w.putDisplaced(cacheFile)
-		}
-		if err != nil || gone {
+	if !there { // by us, in a run that was killed
+		return w.putDisplaced(cacheFile)
+	}
+	if d, known := w.journal.Displaced[cacheFile]; known || w.journal.NoCache {
+		same := func(data []byte) bool { return madeByUs(data) || known && d.Link == nil && bytes.Equal(data, d.Data) }
+		gone, err := w.root.RemoveFile(cacheFile, ldcache.MaxSize, same)
+		if err != nil {
 			return err
 		}
+		if gone {
+			return w.putDisplaced(cacheFile)
+		}
+		delete(w.journal.Displaced, cacheFile) // somebody made another since
 	}
 	_, err = w.writeCache(nil)
 	return err
