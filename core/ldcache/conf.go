@@ -122,6 +122,7 @@ func (c *conf) file(name string, depth int) {
 // "=libc5" at the end of a folder are history.
 func (c *conf) text(name, data string, depth int) {
 	for n, line := range strings.Split(data, "\n") {
+		line, _, _ = strings.Cut(line, "\x00") // a line is a C string to ldconfig
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.Trim(line, " \t\r\v\f")
 		where := fmt.Sprintf("%s:%d", name, n+1)
@@ -138,7 +139,13 @@ func (c *conf) text(name, data string, depth int) {
 			c.skip(where, fmt.Errorf("hwcap lines have had no effect since glibc 2.37"))
 		default:
 			dir, _, _ := strings.Cut(line, "=")
-			c.add(where, strings.TrimRight(strings.TrimRight(dir, " \t"), "/"))
+			dir = strings.TrimRight(strings.TrimRight(dir, " \t"), "/")
+			if strings.Contains(dir+"/", "/../") && path.IsAbs(dir) { // where that leads, the links before it decide
+				if real, _, err := resolve(c, dir); err == nil {
+					dir = real
+				}
+			}
+			c.add(where, dir)
 		}
 	}
 }
@@ -202,12 +209,13 @@ func (c *conf) matches(dir, part string) ([]string, error) {
 	if c.globbed += len(names); c.globbed > maxGlobEntries {
 		return nil, fmt.Errorf("%w of %d names to compare", ErrLimit, maxGlobEntries)
 	}
+	pattern := shellClasses(part)
 	var out []string
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		if strings.HasPrefix(name, ".") != strings.HasPrefix(part, ".") {
 			continue
 		}
-		ok, err := path.Match(part, name)
+		ok, err := path.Match(pattern, name)
 		if err != nil {
 			return nil, err
 		}
@@ -216,4 +224,60 @@ func (c *conf) matches(dir, part string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// classes are those of the C locale that a name in brackets stands for.
+var classes = strings.NewReplacer("[:alnum:]", "0-9A-Za-z", "[:alpha:]", "A-Za-z", "[:digit:]", "0-9", "[:lower:]", "a-z",
+	"[:upper:]", "A-Z", "[:xdigit:]", "0-9A-Fa-f", "[:punct:]", `!-/:-@\[-`+"`"+`{-~`, "[:graph:]", "!-~", "[:print:]", " -~")
+
+// shellClasses writes the brackets of a shell's pattern as package path has them:
+// negated by a caret, with ranges for classes, a "]" that comes first by itself and
+// one that nothing closes as a letter.
+func shellClasses(pattern string) string {
+	var b strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			b.WriteString(pattern[i:min(i+2, len(pattern))])
+			i++
+			continue
+		case '[':
+		default:
+			b.WriteByte(pattern[i])
+			continue
+		}
+		from, not := i+1, ""
+		if from < len(pattern) && (pattern[from] == '!' || pattern[from] == '^') {
+			from, not = from+1, "^"
+		}
+		to := from
+		for to < len(pattern) && (pattern[to] != ']' || to == from) {
+			end := -1
+			if strings.HasPrefix(pattern[to:], "[:") {
+				end = strings.Index(pattern[to:], ":]")
+			}
+			switch {
+			case end > 0:
+				to += end + 2
+			case pattern[to] == '\\':
+				to += 2
+			default:
+				to++
+			}
+		}
+		if to >= len(pattern) {
+			b.WriteString(`\[`)
+			continue
+		}
+		set := classes.Replace(pattern[from:to])
+		if strings.HasPrefix(set, "]") || strings.HasPrefix(set, "-") {
+			set = `\` + set
+		}
+		if n := len(set); n > 1 && set[n-1] == '-' && set[n-2] != '\\' {
+			set = set[:n-1] + `\-`
+		}
+		b.WriteString("[" + not + set + "]")
+		i = to
+	}
+	return b.String()
 }

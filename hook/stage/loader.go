@@ -331,7 +331,7 @@ func (w *work) writeHead() error {
 		}
 		return err
 	}
-	return w.write(confFile, slices.Concat([]byte(confHead), now))
+	return w.writeAs(confFile, slices.Concat([]byte(confHead), now), i.Mode.Perm())
 }
 
 // removeHead takes that line out again, whatever else became of the file.
@@ -345,7 +345,7 @@ func (w *work) removeHead() error {
 	}
 	now, err := w.readText(confFile)
 	if was, ours := bytes.CutPrefix(now, []byte(confHead)); ours {
-		_, err = w.root.WriteFile(confFile, was, 0o644)
+		_, err = w.root.WriteFile(confFile, was, i.Mode.Perm())
 	}
 	if errors.Is(err, inroot.ErrLimit) || inroot.BeyondReach(err) {
 		return nil
