@@ -46,6 +46,7 @@ var tricks = []trick{
 	{name: "A57 a configuration that includes nothing", conf: "/usr/local/lib\n"},
 	{name: "A57 a configuration that includes a pattern", conf: "include /etc/ld.so.conf.d/[a-z]*.conf\n"},
 	{name: "A57 no configuration", conf: "-"},
+	{name: "A58 a subfolder for hardware, of old", conf: include, libs: map[string]string{multiple + "/tls/libcuda.so.1": "libcuda.so.1"}, stays: "after the container's next ldconfig"},
 	{name: "A58 a configuration that is a folder", conf: "-", lines: []string{"dir etc/ld.so.conf"}, stays: "after the container's next ldconfig"},
 	{name: "A58 a library that is in every program", conf: include, lines: []string{"file etc/ld.so.preload " + ownOne + "\n"}, libs: map[string]string{ownOne: "libcuda.so.1"},
 		stays: `takes "` + ownOne + `" by ld.so.preload`},
@@ -194,5 +195,31 @@ func TestStrictRefusesAnotherLibrary(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 		})
+	}
+}
+
+// TestWhatDependsOnTheProgramIsNotKnown (A58): a preloaded name with $ORIGIN may be a
+// libcuda for one program and none for another.
+func TestWhatDependsOnTheProgramIsNotKnown(t *testing.T) {
+	c := trick{conf: "/opt/first\n" + include, lines: []string{"file etc/ld.so.preload $ORIGIN/p.so\n"}, libs: map[string]string{"/p.so": "libcuda.so.1", ownOne: "libcuda.so.1"}}
+	s := c.stand(t)
+	if notes := s.run(hook.Prepare, hook.Apply); !slices.ContainsFunc(notes, func(n string) bool { return strings.Contains(n, "is not known") && strings.Contains(n, "$ORIGIN") }) {
+		t.Errorf("%q", notes)
+	}
+	if err := os.Remove(s.path("etc/ld.so.preload")); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.leads(s.resolves(glibcLoader, "libcuda.so.1")); path.Base(got) != "libcuda.so.550.1" {
+		t.Errorf("without it, the loader takes %s: nothing was made to come first", got)
+	}
+	s = c.stand(t)
+	s.spec.Strict = true
+	s.write()
+	_, err := s.try(hook.Prepare)
+	if err == nil {
+		_, err = s.try(hook.Apply)
+	}
+	if err == nil || !strings.Contains(err.Error(), "$ORIGIN") {
+		t.Errorf("strict: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package ldcache
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,9 @@ import (
 const preloadFile = "/etc/ld.so.preload"
 
 const maxPreloads = 256
+
+// ErrDepends marks a preloaded name that is another one for each program.
+var ErrDepends = errors.New("depends on the program or the processor")
 
 // preload finds the libraries of the preload file. One that cannot be loaded is
 // left out, as the loader does.
@@ -92,7 +96,7 @@ func (l Loader) expand(name string, folders []string) (string, error) {
 		case token == "LIB" && braced:
 			before, rest = before+lib, after
 		case (token == "ORIGIN" || token == "PLATFORM") && braced:
-			return "", fmt.Errorf("%q depends on the program or the processor", name)
+			return "", fmt.Errorf("%q: %w", name, ErrDepends)
 		default: // a dollar sign as any letter
 			before += "$"
 		}

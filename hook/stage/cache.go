@@ -113,8 +113,22 @@ func (w *work) nextFolders() []string {
 			out = append(out, dir)
 		}
 	}
-	return out
+	var first []string
+	for _, dir := range out {
+		for _, name := range hardware {
+			sub := path.Join(dir, name)
+			if i, err := w.root.Lstat(sub); err == nil && i.Mode.IsDir() {
+				first = append(first, sub)
+			}
+		}
+	}
+	return append(first, out...)
 }
+
+// hardware are subfolders whose libraries ldconfig up to glibc 2.36 has come before
+// those of any folder. One of a later version does not look there; which it is, the
+// root does not say.
+var hardware = []string{"tls", "haswell", "xeon_phi", "avx512_1", "x86_64"}
 
 // nameFiles has entries of folders that are not ours name the file itself where the
 // SONAME link that they rely on is not there: nobody makes it.

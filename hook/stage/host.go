@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -117,6 +118,7 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 		}
 	}
 	var out []loss
+	var unknown error
 	for _, ld := range loaders {
 		for level := range 1 + len(levels) {
 			if level > 0 && (ld.Machine != elf.X8664 || !slices.ContainsFunc(cache.Entries, func(e ldcache.Entry) bool { return e.HWCaps == levels[level-1] })) {
@@ -125,6 +127,11 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 			r, err := ldcache.NewResolver(with, ld, ldcache.Options{Level: level + 1})
 			if err != nil {
 				return nil, err
+			}
+			for _, p := range r.Skipped {
+				if errors.Is(p.Err, ldcache.ErrDepends) {
+					unknown = errors.New(p.String())
+				}
 			}
 			for _, l := range libs {
 				if l.machine != ld.Machine {
@@ -155,7 +162,7 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 			}
 		}
 	}
-	return out, nil
+	return out, unknown
 }
 
 // withCache is a view with another loader cache.

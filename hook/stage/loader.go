@@ -399,6 +399,9 @@ func (w *work) recordCache() error {
 	if d.Link != nil {
 		return nil
 	}
+	if i, err := w.root.Lstat(cacheFile); err == nil && !i.Mode.IsRegular() {
+		return nil // in the way: writing the cache will tell
+	}
 	data, err := w.root.ReadFile(cacheFile, maxKept)
 	switch {
 	case errors.Is(err, inroot.ErrLimit):
