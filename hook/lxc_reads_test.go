@@ -40,7 +40,7 @@ func TestLXCNothingIsReadThatTheContainerCouldNot(t *testing.T) { // A45, A46
 				s := newLXC(t, idmap, "file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path "+own, "link etc/ld.so.conf "+own)
 				s.withSecret(string(library(t, "lib"+secret+".so.1")))
 				s.secretStarts(applyIn)
-				if seen := s.read("tmp/seen"); !strings.HasPrefix(seen, "/usr/lib/cdi-hook/x86_64\n/lib\n/usr/local/lib\n/usr/lib\n/usr/lib/gpu\n") || strings.Contains(seen, string(want[:4])) {
+				if seen := s.read("tmp/seen"); !strings.HasPrefix(seen, "/usr/lib/cdi-hook/amd64\n/lib\n/usr/local/lib\n/usr/lib\n/usr/lib/gpu\n") || strings.Contains(seen, string(want[:4])) {
 					t.Errorf("the container saw %.300q", seen)
 				}
 			})

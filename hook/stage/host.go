@@ -23,8 +23,10 @@ const ownDir = "/usr/lib/cdi-hook"
 // otherwise.
 const confHead = "include " + dropIn + "\n"
 
-// machines are the names of our folders.
-var machines = map[elf.Machine]string{elf.X8664: "x86_64", elf.AArch64: "aarch64", elf.I386: "i386", elf.ARM: "arm"}
+// machines are the names of our folders: Debian's names of architectures. A folder
+// that has the name of a platform, "x86_64", is one for better processors to glibc up
+// to 2.36, and others come before it in a cache, or it is passed over.
+var machines = map[elf.Machine]string{elf.X8664: "amd64", elf.AArch64: "arm64", elf.I386: "x86", elf.ARM: "armhf"}
 
 const hwcapsDir = "glibc-hwcaps"
 

@@ -35,7 +35,7 @@ func Judge(want scenarios.Expect, ev Evidence) []reports.Finding {
 	}
 	j.nowhere()
 	j.hosted()
-	j.found = append(j.found, Always(ev)...)
+	j.found = append(j.found, Always(want, ev)...)
 	return sorted(j.found)
 }
 
