@@ -22,8 +22,9 @@ import (
 // commas; "all": every one.
 const mutantsEnv = "GPURIG_MUTANTS"
 
-// wantCaught is the share of mutants, in percent, that scenarios have to catch.
-const wantCaught = 90
+// wantCaught is how many mutants the scenarios have to catch, stories not counted. It
+// goes up when a scenario is added for one that survives, and never down.
+const wantCaught = 72
 
 // A mutant is one small mistake in the product's code: a file of folder mutants,
 // whose name begins with the room that it is in. Its comment says what is wrong, in
@@ -175,14 +176,17 @@ func TestMutants(t *testing.T) {
 			t.Errorf("SURVIVES  %s (exit code %d): %s", m.name, code, m.about)
 		}
 	}
-	all := 0
+	all, byScenarios := 0, 0
 	for by, n := range caught {
 		all += n
+		if by != (mutant{stories: true}).by() {
+			byScenarios += n
+		}
 		t.Logf("%d are caught by %s", n, by)
 	}
-	t.Logf("%d of %d mutants are caught", all, len(mutants))
-	if which == "all" && all*100 < len(mutants)*wantCaught {
-		t.Errorf("%d of %d mutants are caught, want %d %%", all, len(mutants), wantCaught)
+	t.Logf("%d of %d mutants are caught, %d of them by scenarios", all, len(mutants), byScenarios)
+	if which == "all" && byScenarios < wantCaught {
+		t.Errorf("%d mutants are caught by scenarios, want %d", byScenarios, wantCaught)
 	}
 }
 
