@@ -144,6 +144,9 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 					if err != nil {
 						return nil, err
 					}
+					if found.Path == "" && n != l.names[0] {
+						continue // no cache has the name of a link alone: nothing comes before it
+					}
 					if found.Path != "" && found.Problem == "" {
 						id, err := w.identity(found.Real)
 						if err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurig/core/device"
+	"gpurig/core/hookspec"
 	"gpurig/core/plan"
 	"gpurig/reports"
 	"gpurig/runner/observe"
@@ -29,6 +30,7 @@ func Always(want scenarios.Expect, ev Evidence) []reports.Finding {
 		j.carriedNodes()
 		j.carriedMounts()
 		j.carriedLinks()
+		j.shadowed()
 	}
 	if ev.Machine != nil {
 		j.soundMachine()
@@ -104,6 +106,25 @@ func (j *judge) carriedNodes() {
 	for _, n := range j.ev.Seen.Nodes {
 		if !planned[n.Path] {
 			j.add(Inside, n.Path, "no node that was not planned", nodeWords(n.Type, n.Num))
+		}
+	}
+}
+
+// shadowed finds fault with a library of the image that is loaded in place of one that
+// the plan mounts, where nobody said so: a program meets another driver than the
+// kernel's.
+func (j *judge) shadowed() {
+	for _, l := range j.ev.Seen.Libraries {
+		stem, _, ok := strings.Cut(l.SONAME, ".so")
+		if !ok || l.Origin != observe.Image || l.Problem != "" {
+			continue
+		}
+		mounted := slices.ContainsFunc(j.ev.Plan.Mounts, func(m plan.Mount) bool { return strings.HasPrefix(path.Base(m.Target), stem+".so.") })
+		said := slices.ContainsFunc(j.ev.Warnings, func(w Warning) bool {
+			return w.Reason == hookspec.LibraryShadowed && strings.Contains(w.Text, l.SONAME)
+		})
+		if mounted && !said {
+			j.add(Inside, l.SONAME, "the host's file, or a warning "+hookspec.LibraryShadowed, "the image's "+l.Path+", and no warning")
 		}
 	}
 }
