@@ -28,6 +28,9 @@ const confHead = "include " + dropIn + "\n"
 // to 2.36, and others come before it in a cache, or it is passed over.
 var machines = map[elf.Machine]string{elf.X8664: "amd64", elf.AArch64: "arm64", elf.I386: "x86", elf.ARM: "armhf"}
 
+// muslMachines are those of musl's architectures, see muslArchs.
+var muslMachines = map[string]elf.Machine{"x86_64": elf.X8664, "aarch64": elf.AArch64, "i386": elf.I386, "armhf": elf.ARM}
+
 const hwcapsDir = "glibc-hwcaps"
 
 // levels are the subfolders for newer x86-64 processors.
@@ -201,6 +204,9 @@ func (w *work) hold(lost []loss) error {
 			continue
 		}
 		dir := path.Join(ownDir, machines[l.machine])
+		if slices.ContainsFunc(links, func(x ldcache.Link) bool { return x.Dir == dir && x.Name == l.name }) {
+			continue // several of the host's share the name: any will do
+		}
 		links = append(links, ldcache.Link{Dir: dir, Real: dir, Name: l.name, Target: l.path})
 		if l.found.HWCaps != "" {
 			for _, level := range levels {
@@ -234,12 +240,7 @@ func (w *work) heldBefore() {
 
 // muslHeld is what hold has musl's loader search first.
 func muslHeld(arch string) []string {
-	for _, name := range machines {
-		if name == arch || name == "arm" && arch == "armhf" {
-			return []string{path.Join(ownDir, name)}
-		}
-	}
-	return nil
+	return []string{path.Join(ownDir, machines[muslMachines[arch]])}
 }
 
 // recordOwn notes the folders of our own that there may be.

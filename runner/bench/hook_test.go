@@ -6,12 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"gpurig/core/hookspec"
 	"gpurig/core/host"
 	"gpurig/fakehw"
 	"gpurig/fakehw/disk"
@@ -116,7 +118,7 @@ func BenchmarkHookProcess(b *testing.B) {
 	needRoot(b)
 	program, hook := peers.Path(b, "nvidia-cdi-hook"), ours(b, "cdi-hook")
 	r, dir := newRootfs(b, profile(b, "dgx-a100")), memoryDir(b)
-	file := newHookFile(b, dir)
+	file := newHookFile(b, dir, r.write(b, dir, "ours"))
 	for _, stages := range [][]string{{"apply"}, {"prepare", "apply"}} {
 		b.Run(strings.Join(stages, "+"), func(b *testing.B) {
 			ours := func() func() {
@@ -152,7 +154,9 @@ type hookFile struct {
 	text []byte
 }
 
-func newHookFile(tb testing.TB, dir string) hookFile {
+// Nothing is mounted on the root: what is there is its own source, and what is not
+// there is no mount point.
+func newHookFile(tb testing.TB, dir, root string) hookFile {
 	tb.Helper()
 	f := hookFile{path: filepath.Join(dir, "hook", "cdi-hook.json")}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o755); err != nil {
@@ -161,6 +165,20 @@ func newHookFile(tb testing.TB, dir string) hookFile {
 	output(tb, exec.Command(ours(tb, "gpurig"), "translate", "--host", "dgx-a100", "--id", "nvidia.com/gpu=0", "--name", "c1", "--hook-file", f.path, "--write-hook"))
 	var err error
 	if f.text, err = os.ReadFile(f.path); err != nil {
+		tb.Fatal(err)
+	}
+	made, err := hookspec.Parse(f.text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	made.MountPoints = slices.DeleteFunc(made.MountPoints, func(m hookspec.MountPoint) bool {
+		_, err := os.Stat(root + m.Path)
+		return err != nil
+	})
+	for i := range made.MountPoints {
+		made.MountPoints[i].Source = root + made.MountPoints[i].Path
+	}
+	if f.text, err = made.Marshal(); err != nil {
 		tb.Fatal(err)
 	}
 	return f
