@@ -313,7 +313,7 @@ func TestFilesOfAHostInTmp(t *testing.T) {
 		}
 		defer os.RemoveAll(dir)
 		got := machinetest.Shell(t, machinetest.Host(t, "a100-mig-mixed"), o, "stat -c %a /tmp; ls /tmp/nvidia-mps; echo kept > "+dir+"/file; touch /tmp/machine-test-new")
-		if got != "1777\ncontrol\ncontrol_lock\nlog\nnvidia-cuda-mps-control.pid\n" || strings.Count(warn.String(), "/tmp has files of the host in it") != 1 ||
+		if got != "1777\ncontrol\ncontrol_lock\nlog\nnvidia-cuda-mps-control.pid\n" || strings.Count(warn.String(), "/tmp has files of the host here") != 1 ||
 			!strings.Contains(warn.String(), "; mkdir /tmp/nvidia-mps before keeps it") {
 			t.Errorf("inside: %s\nsaid: %s", got, warn.String())
 		}
