@@ -31,10 +31,15 @@ var libDirs = []string{
 
 // userspace finds the installed libraries and the sockets of their services.
 func (d *discovery) userspace() error {
-	for _, root := range driverRoots {
-		if err := d.userspaceIn(root); err != nil || d.m.Userspace != nil {
-			d.problem("NVIDIA's libraries", err)
-			return nil
+	d.problem("NVIDIA's libraries", d.userspaceBelow(driverRoots))
+	return nil
+}
+
+// userspaceBelow looks below each root in order, up to the first that has a driver.
+func (d *discovery) userspaceBelow(roots []string) error {
+	for _, root := range roots {
+		if err := d.userspaceIn(root, roots); err != nil || d.m.Userspace != nil {
+			return err
 		}
 	}
 	return nil
@@ -53,8 +58,9 @@ func (d *discovery) folders() []string {
 }
 
 // userspaceIn looks below one root: where distributions put the libraries, then
-// where the dynamic loader finds them.
-func (d *discovery) userspaceIn(root string) error {
+// where the dynamic loader finds them. A folder that the loader's cache names below
+// another of the roots is left to that root, which the driver's other files are below.
+func (d *discovery) userspaceIn(root string, roots []string) error {
 	for _, dir := range d.folders() {
 		if err := d.userspaceAt(root, dir); err != nil || d.m.Userspace != nil {
 			return err
@@ -65,6 +71,9 @@ func (d *discovery) userspaceIn(root string) error {
 		return err
 	}
 	for _, dir := range cached {
+		if slices.ContainsFunc(roots, func(o string) bool { return len(o) > len(root) && strings.HasPrefix(root+dir, o+"/") }) {
+			continue
+		}
 		if err := d.userspaceAt(root, dir); err != nil || d.m.Userspace != nil {
 			return err
 		}
@@ -129,11 +138,7 @@ func FindUserspace(r Root, root string) (u *Userspace, cached []string, err erro
 	if root != "" {
 		roots = []string{strings.TrimSuffix(path.Clean(root), "/")}
 	}
-	for _, root := range roots {
-		if err = d.userspaceIn(root); err != nil || d.m.Userspace != nil {
-			break
-		}
-	}
+	err = d.userspaceBelow(roots)
 	if u = d.m.Userspace; u == nil || err != nil {
 		return nil, nil, err
 	}
