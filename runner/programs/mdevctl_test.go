@@ -13,7 +13,7 @@ func TestMdevctlKeepsAVGPU(t *testing.T) {
 	requireProgram(t, "mdevctl", "mdevctl")
 	const uuid = "7f1b0d2c-0f5c-4b1e-9d51-5d1f8f2f6b11"
 	said := script(t, "vgpu-a40", "mdevctl.sh")
-	types := regexp.MustCompile(`(?m)^0000:3b:00\.4\n(?:  .*\n)*?  nvidia-557\n    Available instances: 1\n    Device API: vfio-pci\n    Name: NVIDIA A40-1Q\n    Description: num_heads=4, frl_config=60, framebuffer=1024M, max_resolution=7680x4320, max_instance=32\n`)
+	types := regexp.MustCompile(`(?m)^0000:3b:00\.4\n(?:  .*\n)*?  nvidia-557\n    Available instances: 1\n    Device API: vfio-pci\n    Name: NVIDIA A40-1Q\n    Description: num_heads=4, frl_config=60, framebuffer=1024M, max_resolution=5120x2880, max_instance=32\n`)
 	if !types.MatchString(said["types"]) {
 		t.Errorf("mdevctl types:\n%.1500s", said["types"])
 	}
