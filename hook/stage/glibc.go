@@ -117,7 +117,8 @@ func (w *work) recordCache() error {
 	if d.Link != nil {
 		return nil
 	}
-	if i, err := w.root.Lstat(cacheFile); err == nil && !i.Mode.IsRegular() {
+	i, err := w.root.Lstat(cacheFile)
+	if err == nil && !i.Mode.IsRegular() || errors.Is(err, inroot.ErrMount) {
 		return nil // in the way: writing the cache will tell
 	}
 	data, err := w.root.ReadFile(cacheFile, maxKept)
