@@ -1,6 +1,12 @@
 package stage
 
-import "gpurig/core/ldcache"
+import (
+	"errors"
+	"syscall"
+
+	"gpurig/core/ldcache"
+	"gpurig/hook/inroot"
+)
 
 // Limits of what is read of an image.
 const (
@@ -18,13 +24,34 @@ func (v view) Lstat(p string) (ldcache.Info, error) {
 		return ldcache.Info{}, err
 	}
 	i, err := v.w.root.Lstat(p)
-	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
+	return ldcache.Info{Mode: i.Mode, Size: i.Size}, v.seen(err)
 }
 
-func (v view) Readlink(p string) (string, error)  { return v.w.root.Readlink(p) }
-func (v view) ReadFile(p string) ([]byte, error)  { return v.w.root.ReadFile(p, maxConf) }
-func (v view) ReadDir(p string) ([]string, error) { return v.w.root.ReadDir(p, maxNames) }
+func (v view) Readlink(p string) (string, error) {
+	text, err := v.w.root.Readlink(p)
+	return text, v.seen(err)
+}
+
+func (v view) ReadFile(p string) ([]byte, error) {
+	data, err := v.w.root.ReadFile(p, maxConf)
+	return data, v.seen(err)
+}
+
+func (v view) ReadDir(p string) ([]string, error) {
+	names, err := v.w.root.ReadDir(p, maxNames)
+	return names, v.seen(err)
+}
 
 func (v view) Open(p string) (ldcache.Reader, error) {
-	return v.w.root.OpenFile(p)
+	r, err := v.w.root.OpenFile(p)
+	return r, v.seen(err)
+}
+
+// seen keeps the first error that says nothing of the image, such as ENOMEM: what it
+// hid may be there. It returns err.
+func (v view) seen(err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok && v.w.unanswered == nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
+		v.w.unanswered = err
+	}
+	return err
 }
