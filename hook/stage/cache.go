@@ -67,14 +67,14 @@ func (s Scan) told(w *work) ([]loss, error) {
 	return s.lost, nil
 }
 
-// scan reads the libraries of the root for its cache. Nothing is called lost where the
-// root could not be looked at: what would be made for it stays, and the next run would
-// go by it.
+// scan reads the libraries of the root for its cache. Nothing is called lost, and no
+// folder out of reach, where the root could not be looked at: what would be made for it
+// stays, and the next run would go by it.
 func (w *work) scan(ours []string) Scan {
 	w.unanswered = nil
 	s := w.scanAll(ours)
 	if w.unanswered != nil {
-		s.lost, s.unknown = nil, errors.Join(s.unknown, w.unanswered)
+		s.lost, s.unreached, s.unknown = nil, false, errors.Join(s.unknown, w.unanswered)
 	}
 	return s
 }

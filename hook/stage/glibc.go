@@ -31,8 +31,6 @@ func (w *work) writeGlibc() ([]loss, error) {
 		if err := w.writeHead(); err != nil {
 			return nil, err
 		}
-	} else if err := w.removeHead(); err != nil { // of an earlier run that needed it, or was not told
-		return nil, err
 	}
 	return w.writeCache(w.file.LibraryDirs)
 }
