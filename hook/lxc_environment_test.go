@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/plan"
 )
 

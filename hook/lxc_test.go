@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/emit/lxc"
 	"gpurig/core/hookspec"
-	"gpurig/core/lxc"
 )
 
 // An lxcStand is a root that liblxc's tools start, with the hook in it.

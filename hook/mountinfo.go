@@ -74,11 +74,11 @@ func mayHang(j Job) bool {
 	inside, root, ok := own, "/", true
 	if j.PID != 0 {
 		inside, err = readMounts(fmt.Sprintf("/proc/%d/mountinfo", j.PID))
-		ok = err == nil && answers(inside, own, root)
+		ok = err == nil && responds(inside, own, root)
 	} else {
 		root, ok = leads(own, j.Root)
 	}
-	return !ok || slices.ContainsFunc(inside, func(m mountLine) bool { return below(m.point, root) && !m.answers(own, 0) })
+	return !ok || slices.ContainsFunc(inside, func(m mountLine) bool { return below(m.point, root) && !m.responds(own, 0) })
 }
 
 // leads follows the links on the way to p and returns where it leads. It is false
@@ -89,7 +89,7 @@ func leads(own []mountLine, p string) (string, bool) {
 	for links := 0; len(rest) > 0; {
 		next := path.Join(at, rest[0])
 		rest = rest[1:]
-		if !answers(own, own, next) {
+		if !responds(own, own, next) {
 			return "", false
 		}
 		text, err := os.Readlink(next)
@@ -105,17 +105,17 @@ func leads(own []mountLine, p string) (string, bool) {
 		}
 		rest = append(split(text), rest...)
 	}
-	return at, answers(own, own, at)
+	return at, responds(own, own, at)
 }
 
 func below(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// answers reports whether the file system that p is on comes back.
-func answers(mounts, own []mountLine, p string) bool {
+// responds reports whether the file system that p is on comes back.
+func responds(mounts, own []mountLine, p string) bool {
 	m := covering(mounts, p)
-	return m != nil && m.answers(own, 0)
+	return m != nil && m.responds(own, 0)
 }
 
 // covering is the mount that p is on: of the deepest the last, which lies on top.
@@ -132,9 +132,9 @@ func covering(mounts []mountLine, p string) *mountLine {
 // maxLayers bounds how deep overlays of overlays are looked into.
 const maxLayers = 4
 
-// answers is true of a local file system, and of an overlay whose layers, which
+// responds is true of a local file system, and of an overlay whose layers, which
 // lie in the host's tree, are on such.
-func (m mountLine) answers(own []mountLine, depth int) bool {
+func (m mountLine) responds(own []mountLine, depth int) bool {
 	if m.kind != "overlay" {
 		return slices.Contains(local, m.kind)
 	}
@@ -152,7 +152,7 @@ func (m mountLine) answers(own []mountLine, depth int) bool {
 				continue
 			}
 			layer := covering(own, path.Clean(dir))
-			if !path.IsAbs(dir) || layer == nil || !layer.answers(own, depth+1) {
+			if !path.IsAbs(dir) || layer == nil || !layer.responds(own, depth+1) {
 				return false
 			}
 			found = true

@@ -26,7 +26,7 @@ func TestAnswers(t *testing.T) { // F24
 		"/": true, "/var/lib": true, "/mnt/nfs": false, "/mnt/nfs/a": false, "/mnt/nfsx": true, "/mnt/nfs2 b/x": false, "/mnt/nfs2": true,
 		"/c/good/x": true, "/c/bad": false, "/c/odd": false, "/auto/x": false, "/c/twice": true, "/over/x": true,
 	} {
-		if got := answers(mounts, mounts, p); got != want {
+		if got := responds(mounts, mounts, p); got != want {
 			t.Errorf("answers(%s) = %v", p, got)
 		}
 	}
@@ -73,7 +73,7 @@ func FuzzParseMounts(f *testing.F) {
 			return
 		}
 		for _, p := range []string{"/", "/c/x"} {
-			answers(mounts, mounts, p) // ends
+			responds(mounts, mounts, p) // ends
 		}
 	})
 }

@@ -37,13 +37,13 @@ var parsers = []struct{ what, dir, target string }{
 	{"profile", "fakehw/profiles", "FuzzParse"},
 	{"report", "reports", "FuzzParse"},
 	{"records of real machines", "fixtures/records", "FuzzParse"},
-	{"LXC configuration", "core/lxc", "FuzzEmitRoundTrip"},
-	{"OCI configuration", "core/oci", "FuzzEmitRoundTrip"},
-	{"LXD configuration", "core/lxd", "FuzzEmitRoundTrip"},
+	{"LXC configuration", "core/emit/lxc", "FuzzEmitRoundTrip"},
+	{"OCI configuration", "core/emit/oci", "FuzzEmitRoundTrip"},
+	{"LXD configuration", "core/emit/lxd", "FuzzEmitRoundTrip"},
 	{"plan of a virtual machine", "core/vfio", "FuzzParseStep"},
 	{"sysfs, of a plan for a virtual machine", "core/vfio", "FuzzTextsOfSysfs"},
 	{"vGPU types of a virtual function", "core/vfio", "FuzzParseCreatable"},
-	{"Proxmox VE configuration", "core/pve", "FuzzEmitRoundTrip"},
+	{"Proxmox VE configuration", "core/emit/pve", "FuzzEmitRoundTrip"},
 }
 
 func TestEveryParserHasAFuzzTarget(t *testing.T) {

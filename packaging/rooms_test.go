@@ -16,7 +16,7 @@ import (
 
 // rooms say what the non-test code of each room may import beyond the standard
 // library; the first prefix that fits a package counts. Every room of core may
-// import the words, core/pci, core/device and core/refuse.
+// import the words core/pci, core/device, core/refuse, core/show and core/suggest.
 //
 // The import clauses are parsed here: a test that asked the go command would be
 // answered from the test cache and stay green after a bad import.
@@ -28,6 +28,7 @@ var rooms = []struct {
 	{"core/device", nil},
 	{"core/refuse", nil},
 	{"core/show", nil},
+	{"core/suggest", nil},
 	{"core/elf", nil},
 	{"core/ldcache", []string{"core/elf"}},
 	{"core/hookspec", nil},
@@ -46,10 +47,10 @@ var rooms = []struct {
 	{"core/translate", []string{"core/host", "core/cdi", "core/plan", "core/policy", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/passthrough", []string{"core/host", "core/cdi", "core/memo", "core/plan", "core/policy", "core/request", "core/translate", "core/vfio", "github.com/NVIDIA/go-nvml", "tags.cncf.io/container-device-interface/specs-go"}},
 	{"core/place", []string{"core/plan", "core/hookspec"}},
-	{"core/lxc", []string{"core/place", "core/plan", "core/policy", "core/hookspec"}},
-	{"core/pve", []string{"core/plan", "core/hookspec", "core/lxc"}},
-	{"core/oci", []string{"core/place", "core/plan", "core/hookspec", "github.com/opencontainers/runtime-spec/specs-go"}},
-	{"core/lxd", []string{"core/place", "core/plan", "core/hookspec", "core/lxc"}},
+	{"core/emit/lxc", []string{"core/place", "core/plan", "core/policy", "core/hookspec"}},
+	{"core/emit/pve", []string{"core/plan", "core/hookspec", "core/emit/lxc"}},
+	{"core/emit/oci", []string{"core/place", "core/plan", "core/hookspec", "github.com/opencontainers/runtime-spec/specs-go"}},
+	{"core/emit/lxd", []string{"core/place", "core/plan", "core/hookspec", "core/emit/lxc"}},
 	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "fixtures/records", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
 	{"scenarios", []string{"core/host", "core/device", "core/pci", "core/policy", "core/strictdoc", "github.com/onsi/ginkgo/v2/types"}},
@@ -95,7 +96,7 @@ func TestJudgeRefuses(t *testing.T) {
 		{"runner/target/lxc", "gpurig/hook/stage"},
 		{"runner/target/sim", "gpurig/hook"},
 		{"runner/cli", "gpurig/cmd/gpurig"},
-		{"core/lxc", "testing"},
+		{"core/emit/lxc", "testing"},
 		{"reports", "gpurig/runner"},
 	} {
 		if judge(tc.pkg, tc.imp) == "" {
@@ -123,7 +124,7 @@ func judge(pkg, imp string) string {
 		if !within(pkg, r.room) {
 			continue
 		}
-		if strings.HasPrefix(r.room, "core") && slices.ContainsFunc([]string{"core/pci", "core/device", "core/refuse", "core/show"}, func(w string) bool { return own == w }) {
+		if strings.HasPrefix(r.room, "core") && slices.ContainsFunc([]string{"core/pci", "core/device", "core/refuse", "core/show", "core/suggest"}, func(w string) bool { return own == w }) {
 			return ""
 		}
 		for _, may := range r.may {

@@ -13,7 +13,7 @@ import (
 
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/userspace"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // toolkit stands for NVIDIA's container toolkit, which a machine with the driver is
@@ -27,7 +27,7 @@ const (
 // hasToolkit reports whether the daemon finds one of the machine at hand: on its own
 // search path, which is not ours.
 func hasToolkit() bool {
-	return slices.ContainsFunc(filepath.SplitList(world.Path), func(dir string) bool {
+	return slices.ContainsFunc(filepath.SplitList(sandbox.Path), func(dir string) bool {
 		_, err := exec.LookPath(filepath.Join(dir, "nvidia-ctk"))
 		return err == nil
 	})

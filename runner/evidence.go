@@ -76,7 +76,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 	ev := verdict.Evidence{
 		Container: c.name, VM: c.spec.VM, Step: s.step, Err: c.err, At: c.at, Running: c.running(),
 		NoLines:  !s.target.Capabilities().LXCLines,
-		Warnings: c.got.said(), Devices: c.got.offered(), Edits: c.got.Edits, Plan: c.got.Plan, Machine: c.got.VM,
+		Warnings: c.got.said(), Devices: c.got.offered(), Edits: c.got.Edits, Plan: c.got.Plan, VFIOPlan: c.got.VM,
 	}
 	if _, ok := c.real.(target.Native); ok {
 		ev.Native, ev.PlanTarget = s.target.Name(), s.target.Capabilities().PlanTarget
@@ -86,9 +86,9 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		ev.Real = s.hosts.real(c.spec)
 	}
 	if !ev.Running {
-		ev.Plan, ev.Machine, ev.Configuration = nil, nil, ""
+		ev.Plan, ev.VFIOPlan, ev.Configuration = nil, nil, ""
 		if c.err == nil {
-			ev.Plan, ev.Machine = c.got.Plan, c.got.VM
+			ev.Plan, ev.VFIOPlan = c.got.Plan, c.got.VM
 		}
 	}
 	if ev.Native != "" {
@@ -195,7 +195,7 @@ func (s *session) traceContainer(c *container, seen *observe.Observation) {
 	step := s.traced()
 	t := ContainerTrace{Container: c.name, Seen: seen}
 	if seen == nil {
-		t.Specs, t.Warnings, t.Edits, t.Plan, t.Machine = c.got.Sources, c.got.said(), c.got.Edits, c.got.Plan, c.got.VM
+		t.Specs, t.Warnings, t.Edits, t.Plan, t.VFIOPlan = c.got.Sources, c.got.said(), c.got.Edits, c.got.Plan, c.got.VM
 		if c.real != nil && c.running() {
 			t.Configuration = c.real.Configuration()
 		}

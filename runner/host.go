@@ -153,7 +153,7 @@ func (s *session) lookAtHost(ctx context.Context) (*observe.Host, error) {
 	}
 	look := func() (observe.Host, error) { return observe.LookHost(h.Root) }
 	for _, name := range s.names() {
-		if m, ok := s.ctrs[name].real.(target.Machine); ok {
+		if m, ok := s.ctrs[name].real.(target.VM); ok {
 			look = func() (observe.Host, error) { return m.LookAtHost(ctx, h) }
 		}
 	}

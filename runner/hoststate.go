@@ -21,7 +21,7 @@ import (
 	"gpurig/runner/image"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 	"gpurig/scenarios"
 )
 
@@ -250,7 +250,7 @@ func (p *hostCache) real(c scenarios.Container) func(string) string {
 		return nil
 	}
 	return func(at string) string {
-		if real, err := world.Resolve(img.Tree, at); err == nil {
+		if real, err := sandbox.Resolve(img.Tree, at); err == nil {
 			return real
 		}
 		return at

@@ -157,7 +157,7 @@ func (s *session) apply(ctx context.Context, c *container, got product, devices 
 	case target.Native:
 		ask(real, devices)
 		refused, at, got.Warnings = nil, "", nil
-	case target.Machine:
+	case target.VM:
 		if refused == nil {
 			real.Give(*got.VM)
 		}

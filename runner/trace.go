@@ -36,7 +36,7 @@ type ContainerTrace struct {
 	Warnings      []verdict.Warning    `json:"warnings,omitempty"`
 	Edits         []cdi.Edits          `json:"-"`
 	Plan          *plan.Plan           `json:"plan,omitempty"`
-	Machine       *vfio.Plan           `json:"machine,omitempty"` // of a virtual machine, in place of Plan
+	VFIOPlan      *vfio.Plan           `json:"machine,omitempty"` // of a virtual machine, in place of Plan
 	Configuration string               `json:"configuration,omitempty"`
 	Seen          *observe.Observation `json:"seen,omitempty"`
 	Error         string               `json:"error,omitempty"`

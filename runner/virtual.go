@@ -27,7 +27,7 @@ func hasMachine(v *scenarios.Variant) bool {
 func (s *session) createMachine(ctx context.Context, name string, cfg target.Config) (target.Container, error) {
 	cannot := &target.CannotError{Target: s.target.Name(), Why: "it makes no virtual machines"}
 	if h, ok := s.target.(target.Hypervisor); ok {
-		m, err := h.Machine(ctx, cfg)
+		m, err := h.VM(ctx, cfg)
 		if err == nil {
 			return m, nil
 		}
@@ -69,7 +69,7 @@ func (s *session) busy(ctx context.Context) (map[string][]string, error) {
 				out[n.Source] = append(out[n.Source], "container "+name)
 			}
 		}
-		if m, ok := c.real.(target.Machine); ok {
+		if m, ok := c.real.(target.VM); ok {
 			o, err := m.Observe(ctx, observe.Request{})
 			if err != nil {
 				return nil, err

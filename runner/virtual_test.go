@@ -24,23 +24,23 @@ import (
 // A badTarget makes virtual machines that do something wrong.
 type badTarget struct {
 	*sim.Sim
-	name  string                                            // empty: the simulation's
-	plan  func(p *vfio.Plan)                                // before it is carried out
-	seen  func(o *observe.Observation)                      // by the monitor
-	host  func(h *observe.Host)                             // as it is looked at
-	stop  func(m target.Machine, ctx context.Context) error // in place of Stop
-	start func(m target.Machine, ctx context.Context) error // before Start
+	name  string                                       // empty: the simulation's
+	plan  func(p *vfio.Plan)                           // before it is carried out
+	seen  func(o *observe.Observation)                 // by the monitor
+	host  func(h *observe.Host)                        // as it is looked at
+	stop  func(m target.VM, ctx context.Context) error // in place of Stop
+	start func(m target.VM, ctx context.Context) error // before Start
 }
 
 func (b *badTarget) Name() string { return cmp.Or(b.name, b.Sim.Name()) }
 
-func (b *badTarget) Machine(ctx context.Context, c target.Config) (target.Machine, error) {
-	m, err := b.Sim.Machine(ctx, c)
+func (b *badTarget) VM(ctx context.Context, c target.Config) (target.VM, error) {
+	m, err := b.Sim.VM(ctx, c)
 	return &badMachine{m, b}, err
 }
 
 type badMachine struct {
-	target.Machine
+	target.VM
 	b *badTarget
 }
 
@@ -49,18 +49,18 @@ func (m *badMachine) Give(p vfio.Plan) {
 	if m.b.plan != nil {
 		m.b.plan(&p)
 	}
-	m.Machine.Give(p)
+	m.VM.Give(p)
 }
 
 func (m *badMachine) Start(ctx context.Context, h target.Host, p plan.Plan) error {
 	if m.b.start != nil {
-		return m.b.start(m.Machine, ctx)
+		return m.b.start(m.VM, ctx)
 	}
-	return m.Machine.Start(ctx, h, p)
+	return m.VM.Start(ctx, h, p)
 }
 
 func (m *badMachine) Observe(ctx context.Context, r observe.Request) (observe.Observation, error) {
-	o, err := m.Machine.Observe(ctx, r)
+	o, err := m.VM.Observe(ctx, r)
 	if m.b.seen != nil {
 		m.b.seen(&o)
 	}
@@ -68,7 +68,7 @@ func (m *badMachine) Observe(ctx context.Context, r observe.Request) (observe.Ob
 }
 
 func (m *badMachine) LookAtHost(ctx context.Context, h target.Host) (observe.Host, error) {
-	o, err := m.Machine.LookAtHost(ctx, h)
+	o, err := m.VM.LookAtHost(ctx, h)
 	if m.b.host != nil && err == nil {
 		m.b.host(&o)
 	}
@@ -77,9 +77,9 @@ func (m *badMachine) LookAtHost(ctx context.Context, h target.Host) (observe.Hos
 
 func (m *badMachine) Stop(ctx context.Context) error {
 	if m.b.stop != nil {
-		return m.b.stop(m.Machine, ctx)
+		return m.b.stop(m.VM, ctx)
 	}
-	return m.Machine.Stop(ctx)
+	return m.VM.Stop(ctx)
 }
 
 const machineScenario = `
@@ -120,8 +120,8 @@ func TestWhatIsWrongWithAVirtualMachine(t *testing.T) {
 			o.Nodes = append(o.Nodes, observe.Node{Path: "/dev/nvidia0", Type: "c", Open: observe.Allowed})
 		}}, "inside", "/dev/nvidia0", "node"},
 		{"the driver has a function still", badTarget{host: func(h *observe.Host) { h.Function(audio).Driver = "snd_hda_intel" }}, "host", "0000:0a:00.1", "snd_hda_intel"},
-		{"nothing is returned", badTarget{stop: func(m target.Machine, ctx context.Context) error { return m.Crash(ctx) }}, "host", "host functions 0000:0a:00.0", "vfio-pci"},
-		{"the machine does not start", badTarget{start: func(target.Machine, context.Context) error {
+		{"nothing is returned", badTarget{stop: func(m target.VM, ctx context.Context) error { return m.Crash(ctx) }}, "host", "host functions 0000:0a:00.0", "vfio-pci"},
+		{"the machine does not start", badTarget{start: func(target.VM, context.Context) error {
 			return vfio.ReasonHostChanged
 		}}, "mounts", "refusal", string(vfio.ReasonHostChanged)},
 	} {

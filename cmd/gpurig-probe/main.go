@@ -6,7 +6,7 @@
 // as a container need not have a loader.
 //
 // On the host it is the helper process of the targets: "keep" holds a mount
-// namespace, "nest" a process namespace in it, "join" changes the mounts of a
+// namespace, "pidns" a process namespace in it, "join" changes the mounts of a
 // running container, and "amend" is an engine's OCI runtime.
 package main
 
@@ -38,8 +38,8 @@ func run(args []string) error {
 		return inside.Init(inside.View{}, args[1])
 	case len(args) == 4 && args[0] == "keep":
 		return agent.Keep(agent.Setup{Cgroup: args[1], Scratch: args[2], Runtime: args[3]}, os.Stdin, os.Stdout)
-	case len(args) == 2 && args[0] == "nest":
-		return agent.Nest(args[1], os.Stdin, os.Stdout)
+	case len(args) == 2 && args[0] == "pidns":
+		return agent.PIDNS(args[1], os.Stdin, os.Stdout)
 	case len(args) == 1 && args[0] == "join":
 		var c agent.Change
 		if err := json.NewDecoder(os.Stdin).Decode(&c); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"gpurig/core/refuse"
 	"gpurig/core/strictdoc"
+	"gpurig/core/suggest"
 )
 
 // A decoder turns a tree into a Spec and collects what is wrong, all at once.
@@ -123,7 +124,7 @@ func nearField(key string, fields []field) string {
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	if near := nearest(key, names, 1); len(near) > 0 {
+	if near := suggest.Nearest(key, names, 1); len(near) > 0 {
 		return "Write " + near[0] + "."
 	}
 	return "The fields are " + strings.Join(names, ", ") + "."

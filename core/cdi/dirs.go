@@ -13,6 +13,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/refuse"
+	"gpurig/core/suggest"
 )
 
 // DefaultDirs returns the directories that CDI names, in rising priority.
@@ -250,9 +251,9 @@ func looked(dirs []string, problems []Problem) string {
 	}
 	slices.Sort(unused)
 	unused = slices.Compact(unused)
-	s := "Looked in " + some(dirs) + "."
+	s := "Looked in " + suggest.List(dirs) + "."
 	if len(unused) > 0 {
-		s += " Not usable: " + some(unused) + "."
+		s += " Not usable: " + suggest.List(unused) + "."
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/refuse"
+	"gpurig/core/suggest"
 )
 
 // Generated is the Where and the priority above all directories of a Spec that
@@ -212,14 +213,14 @@ func (r *resolver) notFound(n Name, form Form) *refuse.Error {
 	if len(names) == 0 {
 		hint := "There is no CDI Spec at all: generate one, or put one into a Spec directory."
 		if len(kinds) > 0 {
-			hint = "The kinds are " + some(kinds) + "."
+			hint = "The kinds are " + suggest.List(kinds) + "."
 		}
 		return refuse.New(reason, "", "CDI device %s: no CDI Spec has the kind %s", quote(n.String()), n.Kind()).WithHint("%s", hint)
 	}
-	hint := "The Specs define " + some(names) + "."
+	hint := "The Specs define " + suggest.List(names) + "."
 	if r.near++; r.near <= maxNear {
-		if near := nearest(n.Device, names, 3); len(near) > 0 {
-			hint = "Similar names are " + some(near) + "; " + "the Specs define " + some(names) + "."
+		if near := suggest.Nearest(n.Device, names, 3); len(near) > 0 {
+			hint = "Similar names are " + suggest.List(near) + "; " + "the Specs define " + suggest.List(names) + "."
 		}
 	}
 	return refuse.New(reason, "", "CDI device %s is in no CDI Spec", quote(n.String())).WithHint("%s", hint)

@@ -7,7 +7,7 @@ import (
 	"log"
 	"strings"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/passthrough"
 	"gpurig/core/refuse"
 	"gpurig/core/request"

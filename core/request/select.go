@@ -9,6 +9,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/refuse"
+	"gpurig/core/suggest"
 )
 
 // Select finds what a Request means on the host m. See SelectFrom.
@@ -204,7 +205,7 @@ func (s *selector) noCard(n int) {
 	slices.Sort(cards)
 	hint := "The host has no DRM card; select by pci or by CDI name."
 	if len(cards) > 0 {
-		hint = "The DRM cards are " + some(cards) + "."
+		hint = "The DRM cards are " + suggest.List(cards) + "."
 	}
 	s.refuse(ReasonNotACard, "id", hint+meant, "no GPU has the DRM card %d", n)
 }
@@ -270,7 +271,7 @@ func (s *selector) ids() string {
 	if len(all) == 0 {
 		return "no GPU"
 	}
-	return some(all)
+	return suggest.List(all)
 }
 
 func (s *selector) nvidiaHint() string {
@@ -311,19 +312,4 @@ func (s *selector) integrated(g *host.GPU) bool {
 // generated returns a name of the Spec that is generated for NVIDIA's GPUs.
 func generated(device string) cdi.Name {
 	return cdi.Name{Vendor: cdi.NVIDIA, Class: cdi.ClassGPU, Device: device}
-}
-
-// some joins texts for a message, at most ten.
-func some(all []string) string {
-	out := ""
-	for i, s := range all {
-		if i == 10 {
-			return out + ", …"
-		}
-		if i > 0 {
-			out += ", "
-		}
-		out += s
-	}
-	return out
 }

@@ -10,6 +10,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/refuse"
+	"gpurig/core/suggest"
 )
 
 // cdi selects by CDI name.
@@ -177,7 +178,7 @@ func (s *selector) gpusHint() string {
 	if len(names) == 0 {
 		return "All GPUs of the host are in MIG mode, and no MIG device has been created."
 	}
-	return "The host has " + some(names) + "."
+	return "The host has " + suggest.List(names) + "."
 }
 
 // bare returns a UUID without its prefix: Orin's has none.

@@ -7,6 +7,7 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/host"
+	"gpurig/core/suggest"
 )
 
 // migName selects a MIG device by CDI name.
@@ -138,7 +139,7 @@ func (s *selector) migNames(g *host.GPU) string {
 	if len(names) == 0 {
 		return "a MIG device, once one has been created"
 	}
-	return "id=" + some(names)
+	return "id=" + suggest.List(names)
 }
 
 // migsHint lists every MIG device of the host with all that selects it.
@@ -152,7 +153,7 @@ func (s *selector) migsHint() string {
 	if len(all) == 0 {
 		return "The host has no MIG device" + s.whereToMakeMIGs() + "."
 	}
-	return "The MIG devices are " + some(all) + "."
+	return "The MIG devices are " + suggest.List(all) + "."
 }
 
 // whereToMakeMIGs names the GPUs that are in MIG mode and empty, as after a
@@ -167,7 +168,7 @@ func (s *selector) whereToMakeMIGs() string {
 	if len(on) == 0 {
 		return ""
 	}
-	return "; create one with nvidia-smi mig -cgi PROFILE -C on GPU " + some(on)
+	return "; create one with nvidia-smi mig -cgi PROFILE -C on GPU " + suggest.List(on)
 }
 
 func addresses(gpus []host.GPU) string {
@@ -175,5 +176,5 @@ func addresses(gpus []host.GPU) string {
 	for i := range gpus {
 		all = append(all, where(&gpus[i]))
 	}
-	return some(all)
+	return suggest.List(all)
 }

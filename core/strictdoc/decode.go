@@ -3,6 +3,7 @@ package strictdoc
 import (
 	"encoding"
 	"fmt"
+	"gpurig/core/suggest"
 	"math"
 	"reflect"
 	"slices"
@@ -147,8 +148,8 @@ func (d *Doc) unknown(p Member, fields []Field, w Path) {
 		keys[i] = f.Key
 	}
 	d.report(p.At, "Known here: "+strings.Join(keys, ", ")+".", "unknown key %s%s", quote(p.Key), Meant(p.Key, keys))
-	if likely := nearest(p.Key, keys); likely != "" {
-		d.forget(w.Key(likely)) // it is not missing, only misspelt
+	if likely := suggest.Nearest(p.Key, keys, 1); len(likely) > 0 {
+		d.forget(w.Key(likely[0])) // it is not missing, only misspelt
 	}
 	if w != "" {
 		d.forget(w) // what it lacks may be what was meant

@@ -3,6 +3,7 @@ package strictdoc
 import (
 	"cmp"
 	"fmt"
+	"gpurig/core/suggest"
 	"slices"
 	"strconv"
 	"strings"
@@ -110,50 +111,8 @@ func oneLine(s string) string {
 
 // Meant returns `; did you mean "x"?` for the nearest known word, or "".
 func Meant(word string, known []string) string {
-	if n := nearest(word, known); n != "" {
-		return fmt.Sprintf("; did you mean %q?", n)
+	if near := suggest.Nearest(word, known, 1); len(near) > 0 {
+		return fmt.Sprintf("; did you mean %q?", near[0])
 	}
 	return ""
-}
-
-// nearest returns the word that was most likely meant, or "".
-func nearest(word string, known []string) string {
-	best, bestAt := "", 1+len([]rune(word))/3
-	for _, k := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(k)); d <= bestAt && (best == "" || d < bestAt) {
-			best, bestAt = k, d
-		}
-	}
-	return best
-}
-
-// distance is how many letters must be changed, added, dropped or swapped with
-// their neighbour to make b of a.
-func distance(a, b string) int {
-	x, y := []rune(a), []rune(b)
-	if len(x) > 64 || len(y) > 64 {
-		return max(len(x), len(y))
-	}
-	rows := make([][]int, len(x)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(y)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(x); i++ {
-		for j := 1; j <= len(y); j++ {
-			cost := 1
-			if x[i-1] == y[j-1] {
-				cost = 0
-			}
-			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
-				d = min(d, rows[i-2][j-2]+1)
-			}
-			rows[i][j] = d
-		}
-	}
-	return rows[len(x)][len(y)]
 }

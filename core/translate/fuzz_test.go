@@ -9,8 +9,8 @@ import (
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/hookspec"
-	"gpurig/core/lxc"
 	"gpurig/core/refuse"
 	"gpurig/core/translate"
 	"gpurig/fakehw/tree"

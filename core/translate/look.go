@@ -12,7 +12,7 @@ import (
 
 // look looks at the host, and remembers what it saw.
 type look struct {
-	root   *metered
+	root   *limited
 	prefix string // driver root; empty: none
 	seen   map[string]found
 	dirs   map[string]dir    // directories of what was looked at, by prefix and path
@@ -31,7 +31,7 @@ func newLook(root host.Root, prefix string) *look {
 	if prefix == "/" {
 		prefix = ""
 	}
-	return &look{root: &metered{Root: root}, prefix: prefix, seen: map[string]found{}, dirs: map[string]dir{}, safe: map[string]string{}}
+	return &look{root: &limited{Root: root}, prefix: prefix, seen: map[string]found{}, dirs: map[string]dir{}, safe: map[string]string{}}
 }
 
 // found is what is at a host path.

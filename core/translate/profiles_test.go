@@ -8,8 +8,8 @@ import (
 	cdispecs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/host"
-	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/core/translate"
 	"gpurig/fakehw"

@@ -76,7 +76,7 @@ func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 		links: map[string]*entry[plan.Link]{}, modes: map[string]*entry[plan.Mode]{},
 		env: map[string]*entry[plan.Var]{}, folders: map[string]plan.Owners{}, groups: map[uint32]plan.Owners{},
 	}
-	w.view = &metered{Root: linkView(w.links)}
+	w.view = &limited{Root: linkView(w.links)}
 	w.options()
 	for _, e := range edits {
 		if e.Device != "" {
@@ -87,7 +87,7 @@ func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 		for _, e := range edits {
 			w.part(e, edits).translate()
 		}
-		w.settle()
+		w.resolve()
 	}
 	if w.look.root.spent() || w.view.spent() {
 		return plan.Plan{}, refuse.New(ReasonTooMany, "containerEdits", "their paths lead through more than %d files and links", maxLooks)
@@ -102,7 +102,7 @@ func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 type work struct {
 	opts     Options
 	look     *look
-	view     *metered // a container that has nothing but the plan's links
+	view     *limited // a container that has nothing but the plan's links
 	devices  []string
 	refusals []*refuse.Error
 

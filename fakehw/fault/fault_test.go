@@ -103,7 +103,7 @@ func TestOneSurface(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			changes := before.Clone().Become(after.Clone())
+			changes := before.Clone().Update(after.Clone())
 			for _, c := range changes {
 				if !slices.ContainsFunc(tc.reach.paths, func(p string) bool { return touches(p, c.Path) }) {
 					t.Errorf("it reaches %s", c.Path)
@@ -132,7 +132,7 @@ func TestOneSurface(t *testing.T) {
 				t.Fatal(err)
 			}
 			if again.Sum() != before.Sum() {
-				t.Errorf("healed, %d files differ", len(before.Become(again)))
+				t.Errorf("healed, %d files differ", len(before.Update(again)))
 			}
 			if string(nvmllib.StateWith(b.Model, b.NVML(nvmlfake.Options{}))) != string(said) {
 				t.Error("healed, NVML differs")

@@ -104,7 +104,7 @@ func takeBack(t *tree.Tree, before, after host.Model) error {
 		return err
 	}
 	was := old.Clone()
-	for _, c := range old.Become(whole) {
+	for _, c := range old.Update(whole) {
 		if inCompute(c.Path) {
 			continue
 		}

@@ -60,7 +60,7 @@ func (m *union) change(t testing.TB, f func(next *tree.Tree) error) {
 	m.lock.Lock()
 	next := m.tree.Clone()
 	err := f(next)
-	changes := m.tree.Become(next)
+	changes := m.tree.Update(next)
 	m.lock.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func TestTheKernelKeepsAMountThatIsWatched(t *testing.T) {
 			} else {
 				err = errors.Join(err, next.Remove("/sys/d/new/a"), next.Remove("/sys/d/new"), next.Symlink("/sys/l", "d"))
 			}
-			changes := fake.Become(next)
+			changes := fake.Update(next)
 			lock.Unlock()
 			if err != nil {
 				t.Error(err)

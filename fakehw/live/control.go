@@ -11,7 +11,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
-	"gpurig/fakehw/control"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/nvmlfake"
 )
 
@@ -21,10 +21,10 @@ import (
 type Driver struct {
 	h     *Host
 	mu    sync.Mutex
-	state control.State // without a model: that is the host's
+	state driverctl.State // without a model: that is the host's
 }
 
-var _ control.Handler = (*Driver)(nil)
+var _ driverctl.Handler = (*Driver)(nil)
 
 // NewDriver returns the driver of h.
 func NewDriver(h *Host) *Driver { return &Driver{h: h} }
@@ -34,11 +34,11 @@ var errRefused = errors.New("refused")
 
 // Control carries out one command. Whoever shows the host to programs has been
 // told of the change when it returns.
-func (d *Driver) Control(_ context.Context, c control.Command, from control.Caller) (reply control.Reply) {
+func (d *Driver) Control(_ context.Context, c driverctl.Command, from driverctl.Caller) (reply driverctl.Reply) {
 	switch c.Verb {
-	case control.SetVFs:
+	case driverctl.SetVFs:
 		return d.setVFs(c, from)
-	case control.MakeNodes:
+	case driverctl.MakeNodes:
 		return d.makeNodes(c.Group)
 	}
 	c, reply = d.h.asked(c)
@@ -50,8 +50,8 @@ func (d *Driver) Control(_ context.Context, c control.Command, from control.Call
 		before = d.kept()
 		s := before
 		s.Model = m
-		on := control.Conditions{Caller: from, InUse: func(node string) bool { return d.h.held(node, from.PID) }}
-		next, r := control.Apply(s, c, on)
+		on := driverctl.Conditions{Caller: from, InUse: func(node string) bool { return d.h.held(node, from.PID) }}
+		next, r := driverctl.Apply(s, c, on)
 		if reply = r; r.Code != nvml.SUCCESS {
 			return m, errRefused
 		}
@@ -60,18 +60,18 @@ func (d *Driver) Control(_ context.Context, c control.Command, from control.Call
 	})
 	if err != nil && !errors.Is(err, errRefused) {
 		d.keep(before)
-		return control.Refuse(nvml.ERROR_UNKNOWN, "%v", err)
+		return driverctl.Refuse(nvml.ERROR_UNKNOWN, "%v", err)
 	}
 	return reply
 }
 
-func (d *Driver) kept() control.State {
+func (d *Driver) kept() driverctl.State {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.state
 }
 
-func (d *Driver) keep(s control.State) {
+func (d *Driver) keep(s driverctl.State) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Model = host.Model{}
@@ -89,39 +89,39 @@ func (d *Driver) NVML(m host.Model, opts nvmlfake.Options) nvmlfake.Options {
 }
 
 // setVFs makes virtual functions as a write to the function's sriov_numvfs does.
-func (d *Driver) setVFs(c control.Command, from control.Caller) control.Reply {
+func (d *Driver) setVFs(c driverctl.Command, from driverctl.Caller) driverctl.Reply {
 	if from.UID != 0 {
-		return control.Refuse(nvml.ERROR_NO_PERMISSION, "only root makes virtual functions")
+		return driverctl.Refuse(nvml.ERROR_NO_PERMISSION, "only root makes virtual functions")
 	}
 	link := "/sys/bus/pci/devices/" + c.PF.String()
 	d.h.mu.Lock()
 	target, err := d.h.tree.Readlink(link)
 	d.h.mu.Unlock()
 	if err != nil {
-		return control.Refuse(nvml.ERROR_GPU_IS_LOST, "there is no %s", c.PF)
+		return driverctl.Refuse(nvml.ERROR_GPU_IS_LOST, "there is no %s", c.PF)
 	}
 	attr := path.Join(path.Dir(link), target, "sriov_numvfs")
 	switch errno := d.h.Write(attr, []byte(strconv.Itoa(c.VFs)+"\n")); errno {
 	case 0:
-		return control.OK()
+		return driverctl.OK()
 	case syscall.EBUSY:
-		return control.Refuse(nvml.ERROR_IN_USE, "%s: %v", attr, errno)
+		return driverctl.Refuse(nvml.ERROR_IN_USE, "%s: %v", attr, errno)
 	case syscall.ENOENT, syscall.EACCES, syscall.ENOTSUP:
-		return control.Refuse(nvml.ERROR_NOT_SUPPORTED, "%s: %v", attr, errno)
+		return driverctl.Refuse(nvml.ERROR_NOT_SUPPORTED, "%s: %v", attr, errno)
 	default:
-		return control.Refuse(nvml.ERROR_INVALID_ARGUMENT, "%s: %v", attr, errno)
+		return driverctl.Refuse(nvml.ERROR_INVALID_ARGUMENT, "%s: %v", attr, errno)
 	}
 }
 
 // makeNodes makes the nodes of a group, as nvidia-modprobe does: those that
 // nothing had asked for so far, and those that a program has removed. What another
 // fault takes away stays away.
-func (d *Driver) makeNodes(group string) control.Reply {
+func (d *Driver) makeNodes(group string) driverctl.Reply {
 	if d.h.Model().Driver == nil {
-		return control.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
+		return driverctl.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
 	}
 	if err := d.h.makeNodes(group); err != nil {
-		return control.Refuse(nvml.ERROR_UNKNOWN, "%v", err)
+		return driverctl.Refuse(nvml.ERROR_UNKNOWN, "%v", err)
 	}
-	return control.OK()
+	return driverctl.OK()
 }

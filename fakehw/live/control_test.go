@@ -7,7 +7,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"gpurig/fakehw/control"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/live"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/profiles"
@@ -31,9 +31,9 @@ func newHost(t testing.TB, profile string) *live.Host {
 }
 
 // ask sends the driver lines, "REQUEST = CODE".
-func ask(t *testing.T, d *live.Driver, from control.Caller, line string, want nvml.Return) {
+func ask(t *testing.T, d *live.Driver, from driverctl.Caller, line string, want nvml.Return) {
 	t.Helper()
-	c, err := control.Parse(line)
+	c, err := driverctl.Parse(line)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +51,9 @@ func TestACommandChangesTreeAndModelBeforeItReturns(t *testing.T) {
 			seen = append(seen, c.Path)
 		}
 	})
-	ask(t, d, control.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
-	ask(t, d, control.Caller{}, "create-gi 0 9", nvml.SUCCESS)
-	ask(t, d, control.Caller{}, "create-ci 0 2 default", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "create-gi 0 9", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "create-ci 0 2 default", nvml.SUCCESS)
 	m := h.Model()
 	gi := m.NVIDIAGPUs()[0].MIG.Instances[0]
 	node := fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", 3+9*gi.ID)
@@ -61,8 +61,8 @@ func TestACommandChangesTreeAndModelBeforeItReturns(t *testing.T) {
 		t.Errorf("%s: %v; told of %d changes", node, err, len(seen))
 	}
 	before := h.Tree().Sum()
-	ask(t, d, control.Caller{UID: 1000}, "mig-mode 1 1", nvml.ERROR_NO_PERMISSION)
-	ask(t, d, control.Caller{}, "create-gi 0 99", nvml.ERROR_INVALID_ARGUMENT)
+	ask(t, d, driverctl.Caller{UID: 1000}, "mig-mode 1 1", nvml.ERROR_NO_PERMISSION)
+	ask(t, d, driverctl.Caller{}, "create-gi 0 99", nvml.ERROR_INVALID_ARGUMENT)
 	if h.Tree().Sum() != before {
 		t.Error("a refusal changed the tree")
 	}
@@ -78,19 +78,19 @@ func TestADriverKeepsWhatTheModelHasNot(t *testing.T) {
 		}
 	})
 	h.Open("/dev/nvidia0")
-	ask(t, d, control.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "mig-mode 0 1", nvml.SUCCESS)
 	m := h.Model()
 	if m.NVIDIAGPUs()[0].MIG != nil || told != 1 {
 		t.Errorf("the mode of a GPU in use changed at once, or nobody was told (%d)", told)
 	}
-	ask(t, d, control.Caller{}, "reset 0", nvml.ERROR_IN_USE)
+	ask(t, d, driverctl.Caller{}, "reset 0", nvml.ERROR_IN_USE)
 	h.Close("/dev/nvidia0")
-	ask(t, d, control.Caller{}, "reset 0", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "reset 0", nvml.SUCCESS)
 	m = h.Model()
 	if m.NVIDIAGPUs()[0].MIG == nil {
 		t.Error("the reset left the mode as it was")
 	}
-	ask(t, d, control.Caller{}, "persistence 1 0", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "persistence 1 0", nvml.SUCCESS)
 	if on, set := d.NVML(h.Model(), nvmlfake.Options{}).Persistence[1]; on || !set {
 		t.Error("the persistence mode was forgotten")
 	}
@@ -100,17 +100,17 @@ func TestHoldersAreAskedUntilTheyLeave(t *testing.T) {
 	h := newHost(t, "dgx-a100")
 	d := live.NewDriver(h)
 	end := h.AskHolders(func(path string, except int) bool { return path == "/dev/nvidia0" && except != 7 })
-	ask(t, d, control.Caller{}, "reset 0", nvml.ERROR_IN_USE)
-	ask(t, d, control.Caller{PID: 7}, "reset 0", nvml.SUCCESS)
-	ask(t, d, control.Caller{}, "reset 1", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "reset 0", nvml.ERROR_IN_USE)
+	ask(t, d, driverctl.Caller{PID: 7}, "reset 0", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "reset 1", nvml.SUCCESS)
 	end()
-	ask(t, d, control.Caller{}, "reset 0", nvml.SUCCESS)
+	ask(t, d, driverctl.Caller{}, "reset 0", nvml.SUCCESS)
 }
 
 func TestVirtualFunctionsAreMadeByTheAttribute(t *testing.T) {
 	d := live.NewDriver(newHost(t, "dgx-a100"))
-	ask(t, d, control.Caller{}, "sriov 0000:ff:00.0 4", nvml.ERROR_GPU_IS_LOST)
-	ask(t, d, control.Caller{UID: 1}, "sriov 0000:07:00.0 4", nvml.ERROR_NO_PERMISSION)
+	ask(t, d, driverctl.Caller{}, "sriov 0000:ff:00.0 4", nvml.ERROR_GPU_IS_LOST)
+	ask(t, d, driverctl.Caller{UID: 1}, "sriov 0000:07:00.0 4", nvml.ERROR_NO_PERMISSION)
 }
 
 // NVIDIA's tools make the nodes that nothing has asked for, and not those that a
@@ -123,7 +123,7 @@ func TestNodesAreMadeWhenTheyAreAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.wants("!/dev/nvidia0", "!/dev/nvidiactl", "!/dev/nvidia-uvm", "!/dev/nvidia-caps/nvidia-cap1", "!/dev/nvidia-modeset", "!/sys/module/nvidia_uvm", "/sys/module/nvidia")
-	nobody := control.Caller{UID: 65534, GID: 65534} // nvidia-modprobe is set-user-id root
+	nobody := driverctl.Caller{UID: 65534, GID: 65534} // nvidia-modprobe is set-user-id root
 	ask(t, d, nobody, "make-nodes gpus", nvml.SUCCESS)
 	r.wants("/dev/nvidia0", "/dev/nvidiactl", "!/dev/nvidia-uvm")
 	ask(t, d, nobody, "make-nodes uvm", nvml.SUCCESS)
@@ -143,11 +143,11 @@ func TestNodesAreMadeWhenTheyAreAskedFor(t *testing.T) {
 		if err := r.SetFaults(faults(t, f)); err != nil {
 			t.Fatal(err)
 		}
-		ask(t, d, control.Caller{}, "make-nodes uvm", nvml.SUCCESS)
+		ask(t, d, driverctl.Caller{}, "make-nodes uvm", nvml.SUCCESS)
 		r.wants("!/dev/nvidia-uvm")
 	}
 	if err := r.SetFaults(faults(t, "no-driver")); err != nil {
 		t.Fatal(err)
 	}
-	ask(t, d, control.Caller{}, "make-nodes gpus", nvml.ERROR_DRIVER_NOT_LOADED)
+	ask(t, d, driverctl.Caller{}, "make-nodes gpus", nvml.ERROR_DRIVER_NOT_LOADED)
 }

@@ -11,7 +11,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
-	"gpurig/fakehw/control"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/tree"
 )
@@ -140,25 +140,25 @@ func (h *Host) withoutDriver(p, text string) syscall.Errno {
 // asked returns a command to the driver with its GPU named by address, since NVML
 // may number the GPUs of the broken host otherwise; or the refusal of a driver
 // that is not there, or whose GPU does not answer.
-func (h *Host) asked(c control.Command) (control.Command, control.Reply) {
+func (h *Host) asked(c driverctl.Command) (driverctl.Command, driverctl.Reply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.faults) == 0 {
-		return c, control.OK()
+		return c, driverctl.OK()
 	}
 	m := h.broken.Model
 	if m.Driver == nil {
-		return c, control.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
+		return c, driverctl.Refuse(nvml.ERROR_DRIVER_NOT_LOADED, "the driver is not loaded")
 	}
 	for _, g := range m.NVIDIAGPUs() {
 		if g.PCI == nil || g.Index != c.GPU.Index && g.PCI.BDF != c.GPU.BDF {
 			continue
 		}
 		if code, lost := h.broken.Lost(g.Index); lost {
-			return c, control.Refuse(code, "GPU %s does not answer", g.PCI.BDF)
+			return c, driverctl.Refuse(code, "GPU %s does not answer", g.PCI.BDF)
 		}
-		c.GPU = control.ByBDF(g.PCI.BDF)
-		return c, control.OK()
+		c.GPU = driverctl.ByBDF(g.PCI.BDF)
+		return c, driverctl.OK()
 	}
-	return c, control.Refuse(nvml.ERROR_NOT_FOUND, "no GPU %s", fmt.Sprint(c.GPU))
+	return c, driverctl.Refuse(nvml.ERROR_NOT_FOUND, "no GPU %s", fmt.Sprint(c.GPU))
 }

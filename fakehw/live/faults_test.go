@@ -9,7 +9,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"gpurig/fakehw/control"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/fault"
 	"gpurig/fakehw/live"
 	"gpurig/fakehw/nvmlfake"
@@ -99,16 +99,16 @@ func TestWritesUnderFaults(t *testing.T) {
 	if no := r.Write("/sys/bus/pci/drivers/nvidia/bind", []byte(unbound)); no != syscall.EPERM {
 		t.Errorf("bind = %v, want EPERM", no)
 	}
-	mode := func(gpu control.GPU) nvml.Return {
-		return d.Control(context.Background(), control.Command{Verb: control.SetMIGMode, GPU: gpu, On: true}, control.Caller{}).Code
+	mode := func(gpu driverctl.GPU) nvml.Return {
+		return d.Control(context.Background(), driverctl.Command{Verb: driverctl.SetMIGMode, GPU: gpu, On: true}, driverctl.Caller{}).Code
 	}
-	if code := mode(control.ByIndex(1)); code != nvml.ERROR_GPU_IS_LOST { // GPU 2 of the sound host
+	if code := mode(driverctl.ByIndex(1)); code != nvml.ERROR_GPU_IS_LOST { // GPU 2 of the sound host
 		t.Errorf("a lost GPU's MIG mode = %v", code)
 	}
-	if code := mode(control.ByBDF(m.GPUs[1].PCI.BDF)); code != nvml.ERROR_NOT_FOUND {
+	if code := mode(driverctl.ByBDF(m.GPUs[1].PCI.BDF)); code != nvml.ERROR_NOT_FOUND {
 		t.Errorf("MIG mode of a GPU without a driver = %v", code)
 	}
-	if code := mode(control.ByIndex(2)); code != nvml.SUCCESS { // GPU 3
+	if code := mode(driverctl.ByIndex(2)); code != nvml.SUCCESS { // GPU 3
 		t.Errorf("MIG mode of a sound GPU = %v", code)
 	}
 	if err := r.SetFaults(nil); err != nil {
@@ -122,7 +122,7 @@ func TestWritesUnderFaults(t *testing.T) {
 	if err := r.SetFaults(faults(t, "no-driver")); err != nil {
 		t.Fatal(err)
 	}
-	if code := mode(control.ByIndex(0)); code != nvml.ERROR_DRIVER_NOT_LOADED {
+	if code := mode(driverctl.ByIndex(0)); code != nvml.ERROR_DRIVER_NOT_LOADED {
 		t.Errorf("MIG mode without the driver = %v", code)
 	}
 }

@@ -132,7 +132,7 @@ func (h *Host) become(next host.Model, mem memory) error {
 	}
 	h.mem = mem
 	h.mu.Lock()
-	changes := h.tree.Become(t)
+	changes := h.tree.Update(t)
 	h.model, h.broken = next.Clone(), b
 	watches := h.watches
 	h.tell()

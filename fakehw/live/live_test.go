@@ -149,7 +149,7 @@ func (r *rig) consistent() {
 // unlike says where two trees differ.
 func unlike(a, b *tree.Tree) string {
 	var out strings.Builder
-	for i, c := range a.Clone().Become(b.Clone()) {
+	for i, c := range a.Clone().Update(b.Clone()) {
 		if i == 20 {
 			return out.String() + "…"
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
-	"gpurig/fakehw/control"
-	"gpurig/fakehw/control/controltest"
+	"gpurig/fakehw/driverctl"
+	"gpurig/fakehw/driverctl/driverctltest"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/nvmllib"
 )
@@ -20,16 +20,16 @@ type liveHost struct {
 	t     testing.TB
 	file  string
 	mu    sync.Mutex
-	state control.State
-	on    control.Conditions
+	state driverctl.State
+	on    driverctl.Conditions
 }
 
-func (l *liveHost) Control(_ context.Context, c control.Command, from control.Caller) control.Reply {
+func (l *liveHost) Control(_ context.Context, c driverctl.Command, from driverctl.Caller) driverctl.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	on := l.on
 	on.Caller.PID = from.PID
-	next, r := control.Apply(l.state, c, on)
+	next, r := driverctl.Apply(l.state, c, on)
 	l.state = next
 	replace(l.t, l.file, nvmllib.StateWith(next.Model, next.NVML(nvmlfake.Options{})))
 	return r
@@ -38,8 +38,8 @@ func (l *liveHost) Control(_ context.Context, c control.Command, from control.Ca
 // alive makes a live host and lets the library and its channel find it.
 func alive(t testing.TB, m host.Model) *liveHost {
 	t.Helper()
-	h := &liveHost{t: t, state: control.State{Model: m}, file: onHost(t, nvmllib.State(m))}
-	t.Setenv(control.Env, controltest.Serve(t, h))
+	h := &liveHost{t: t, state: driverctl.State{Model: m}, file: onHost(t, nvmllib.State(m))}
+	t.Setenv(driverctl.Env, driverctltest.Serve(t, h))
 	return h
 }
 
@@ -129,14 +129,14 @@ func TestARefusalReachesTheCaller(t *testing.T) {
 	if now, pending, _ := gpu.GetMigMode(); r != nvml.SUCCESS || status != nvml.ERROR_IN_USE || now != 0 || pending != 1 {
 		t.Errorf("SetMigMode(1) in use = %d, %d, then %d, %d", status, r, now, pending)
 	}
-	h.on.Caller = control.Caller{UID: 1000, GID: 1000}
+	h.on.Caller = driverctl.Caller{UID: 1000, GID: 1000}
 	if _, r := gpu.SetMigMode(nvml.DEVICE_MIG_DISABLE); r != nvml.ERROR_NO_PERMISSION {
 		t.Errorf("SetMigMode(0) by a user = %d", r)
 	}
 	if r := gpu.SetPersistenceMode(nvml.FEATURE_DISABLED); r != nvml.ERROR_NO_PERMISSION {
 		t.Errorf("SetPersistenceMode(0) by a user = %d", r)
 	}
-	h.on.Caller = control.Caller{}
+	h.on.Caller = driverctl.Caller{}
 	must(t, "SetPersistenceMode", gpu.SetPersistenceMode(nvml.FEATURE_DISABLED))
 	other, _ := lib.DeviceGetHandleByIndex(1)
 	if mode, _ := gpu.GetPersistenceMode(); mode != nvml.FEATURE_DISABLED {

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"gpurig/core/host"
-	"gpurig/fakehw/control"
-	"gpurig/fakehw/control/controltest"
+	"gpurig/fakehw/driverctl"
+	"gpurig/fakehw/driverctl/driverctltest"
 	"gpurig/fakehw/nvmlfake"
 )
 
@@ -17,14 +17,14 @@ import (
 type liveHost struct {
 	*rig
 	mu    sync.Mutex
-	state control.State
-	on    control.Conditions
+	state driverctl.State
+	on    driverctl.Conditions
 }
 
-func (l *liveHost) Control(_ context.Context, c control.Command, _ control.Caller) control.Reply {
+func (l *liveHost) Control(_ context.Context, c driverctl.Command, _ driverctl.Caller) driverctl.Reply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next, r := control.Apply(l.state, c, l.on)
+	next, r := driverctl.Apply(l.state, c, l.on)
 	l.state = next
 	l.become(next.Model, next.NVML(nvmlfake.Options{}))
 	return r
@@ -32,8 +32,8 @@ func (l *liveHost) Control(_ context.Context, c control.Command, _ control.Calle
 
 func alive(t testing.TB, m host.Model) *liveHost {
 	t.Helper()
-	h := &liveHost{rig: newRig(t, m, nvmlfake.Options{}), state: control.State{Model: m}}
-	h.env = append(h.env, control.Env+"="+controltest.Serve(t, h))
+	h := &liveHost{rig: newRig(t, m, nvmlfake.Options{}), state: driverctl.State{Model: m}}
+	h.env = append(h.env, driverctl.Env+"="+driverctltest.Serve(t, h))
 	return h
 }
 
@@ -189,11 +189,11 @@ func TestAModeThatHasToWaitSaysWhy(t *testing.T) {
 func TestAUserChangesNothing(t *testing.T) {
 	h := alive(t, profile(t, "a100-mig-empty"))
 	bus := h.state.Model.NVIDIAGPUs()[0].PCI.BDF.NVML()
-	h.on.Caller = control.Caller{UID: 1000, GID: 1000}
+	h.on.Caller = driverctl.Caller{UID: 1000, GID: 1000}
 	h.step("-mig 0", "Unable to disable MIG Mode for GPU "+bus+": Insufficient Permissions\nTerminating early due to previous errors.\n", 4)
 	h.step("-pm 1", "Unable to set persistence mode for GPU "+bus+": Insufficient Permissions\nTerminating early due to previous errors.\n", 4)
 	h.step("mig -cgi 19", "Unable to create a GPU instance on GPU  0 using profile 19: Insufficient Permissions\nFailed to create GPU instances: Insufficient Permissions\n", 4)
-	h.on.Caller = control.Caller{}
+	h.on.Caller = driverctl.Caller{}
 	h.step("-pm 1", "Enabled Legacy persistence mode for GPU "+bus+".\nAll done.\n", 0)
 	h.step("-pm 1", "Persistence mode is already Enabled for GPU "+bus+".\nAll done.\n", 0)
 	h.step("-pm 0", "Disabled persistence mode for GPU "+bus+".\nAll done.\n", 0)

@@ -117,7 +117,7 @@ func TestAPathIsWhereItLeadsNow(t *testing.T) {
 	for name, change := range map[string]func(*tree.Tree) error{
 		"removed":      func(f *tree.Tree) error { return f.Remove("/a") },
 		"moved":        func(f *tree.Tree) error { return f.Rename("/a", "/b") },
-		"another tree": func(f *tree.Tree) error { f.Become(tree.New()); return nil },
+		"another tree": func(f *tree.Tree) error { f.Update(tree.New()); return nil },
 	} {
 		fake := tree.New()
 		fill(t, fake.WriteFile("/a/dir/old", nil, 0o644), change(fake), fake.WriteFile("/a/dir/new", nil, 0o644))

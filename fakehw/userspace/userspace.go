@@ -21,8 +21,8 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/show"
 	"gpurig/fakehw/clib"
-	"gpurig/fakehw/control"
 	"gpurig/fakehw/cudalib"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/live"
 	"gpurig/fakehw/machine"
 	"gpurig/fakehw/nvmlfake"
@@ -83,7 +83,7 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 		path.Base(nvmllib.StatePath): func(m host.Model) []byte { return nvmllib.StateWith(m, d.NVML(m, opts.NVML)) },
 	})
 	o.Serve = with(o.Serve, map[string]func(context.Context, net.Listener) error{
-		path.Base(control.Path): func(ctx context.Context, l net.Listener) error { return control.Serve(ctx, l, d) },
+		path.Base(driverctl.Path): func(ctx context.Context, l net.Listener) error { return driverctl.Serve(ctx, l, d) },
 	})
 	return nil
 }

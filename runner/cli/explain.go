@@ -179,9 +179,9 @@ func explainText(w io.Writer, t runner.Trace) error {
 					return err
 				}
 			}
-			if c.Machine != nil {
+			if c.VFIOPlan != nil {
 				title("plan for %s", name)
-				if err := writeYAML(&b, c.Machine); err != nil {
+				if err := writeYAML(&b, c.VFIOPlan); err != nil {
 					return err
 				}
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/show"
+	"gpurig/fakehw/ctlsocket"
 	"gpurig/fakehw/fault"
-	"gpurig/fakehw/reach"
 )
 
 // addFaults gives a command about a fake host the flag that breaks it.
@@ -70,12 +70,12 @@ as they were: faults of libraries and sockets affect NVML, but not those files.`
 }
 
 func listMachines(ctx context.Context, s Streams, out output) error {
-	all, err := reach.List(ctx, reach.User())
+	all, err := ctlsocket.List(ctx, ctlsocket.User())
 	if err != nil {
 		return broken(err)
 	}
 	if all == nil {
-		all = []reach.Machine{}
+		all = []ctlsocket.Machine{}
 	}
 	return out.print(s.Out, all, func(w io.Writer) error {
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -95,7 +95,7 @@ func listMachines(ctx context.Context, s Streams, out output) error {
 }
 
 func changeFaults(ctx context.Context, s Streams, out output, machine string, add, heal []string) error {
-	var r reach.Request
+	var r ctlsocket.Request
 	for _, text := range heal {
 		f, err := fault.Parse(text)
 		if err != nil {
@@ -110,19 +110,19 @@ func changeFaults(ctx context.Context, s Streams, out output, machine string, ad
 		}
 		r.Add = append(r.Add, f)
 	}
-	m, err := reach.Find(ctx, reach.User(), machine)
+	m, err := ctlsocket.Find(ctx, ctlsocket.User(), machine)
 	switch {
-	case errors.Is(err, reach.ErrNone):
+	case errors.Is(err, ctlsocket.ErrNone):
 		return hint(err, "gpurig host fault lists those that run; gpurig host enter and gpurig host mount start one")
-	case errors.Is(err, reach.ErrSilent):
+	case errors.Is(err, ctlsocket.ErrSilent):
 		return silent(err)
-	case errors.Is(err, reach.ErrSeveral):
+	case errors.Is(err, ctlsocket.ErrSeveral):
 		return hint(err, "name one by its process id: gpurig host fault lists them")
 	case err != nil:
 		return broken(err)
 	}
 	if len(r.Add)+len(r.Heal) > 0 {
-		if m, err = reach.Ask(ctx, m, r); errors.Is(err, reach.ErrSilent) {
+		if m, err = ctlsocket.Ask(ctx, m, r); errors.Is(err, ctlsocket.ErrSilent) {
 			return silent(err)
 		} else if err != nil {
 			return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	real "gpurig/runner/target/lxc"

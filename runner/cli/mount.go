@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/show"
+	"gpurig/fakehw/ctlsocket"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
-	"gpurig/fakehw/reach"
 )
 
 func newHostMount(s Streams) *cobra.Command {
@@ -164,7 +164,7 @@ func knowsOthers() bool {
 
 // serveMachine lets gpurig host fault reach a machine, or says that it does not.
 func serveMachine(s Streams, name string, l *live.Host) (end func()) {
-	end, err := reach.Serve(reach.User(), name, l)
+	end, err := ctlsocket.Serve(ctlsocket.User(), name, l)
 	if err != nil {
 		show.Fprintf(s.Err, "warning: gpurig host fault does not reach this machine: %s\n", err.Error())
 		return func() {}

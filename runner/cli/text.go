@@ -15,8 +15,8 @@ import (
 	"gpurig/core/refuse"
 	"gpurig/core/show"
 	"gpurig/core/strictdoc"
+	"gpurig/fakehw/ctlsocket"
 	"gpurig/fakehw/fault"
-	"gpurig/fakehw/reach"
 )
 
 // hintOf finds the hint that an error carries.
@@ -37,7 +37,7 @@ func hintOf(err error) string {
 	if errors.As(err, &f) {
 		return f.Hint
 	}
-	var no *reach.Refusal
+	var no *ctlsocket.Refusal
 	if errors.As(err, &no) {
 		return no.Hint
 	}

@@ -14,8 +14,8 @@ import (
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 	"github.com/spf13/cobra"
 
+	"gpurig/core/emit/lxc"
 	"gpurig/core/hookspec"
-	"gpurig/core/lxc"
 	"gpurig/core/passthrough"
 	"gpurig/core/plan"
 	"gpurig/core/request"

@@ -6,11 +6,11 @@ import (
 
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
-	"gpurig/core/lxc"
-	"gpurig/core/lxd"
-	"gpurig/core/oci"
+	"gpurig/core/emit/lxc"
+	"gpurig/core/emit/lxd"
+	"gpurig/core/emit/oci"
+	"gpurig/core/emit/pve"
 	"gpurig/core/plan"
-	"gpurig/core/pve"
 	"gpurig/runner/lxdapi"
 )
 

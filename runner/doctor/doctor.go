@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"

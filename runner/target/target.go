@@ -138,14 +138,14 @@ type Native interface {
 // A Hypervisor is a Target that makes virtual machines too.
 type Hypervisor interface {
 	Target
-	// Machine makes one that is not running, as Create makes a container. The error is
+	// VM makes one that is not running, as Create makes a container. The error is
 	// a *CannotError where it cannot here.
-	Machine(ctx context.Context, c Config) (Machine, error)
+	VM(ctx context.Context, c Config) (VM, error)
 }
 
-// A Machine is a Container that is a virtual machine. What it is given is no part of
+// A VM is a Container that is a virtual machine. What it is given is no part of
 // the host's any more: the host changes at its start, and is returned at its end.
-type Machine interface {
+type VM interface {
 	Container
 	// Give says what the next Start hands to its monitor. Plans of containers are not
 	// looked at.

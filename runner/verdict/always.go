@@ -32,10 +32,10 @@ func Always(want scenarios.Expect, ev Evidence) []reports.Finding {
 		j.carriedLinks()
 		j.shadowed()
 	}
-	if ev.Machine != nil {
+	if ev.VFIOPlan != nil {
 		j.soundMachine()
 	}
-	if ev.Machine != nil && ev.Seen != nil {
+	if ev.VFIOPlan != nil && ev.Seen != nil {
 		j.carriedMachine()
 	}
 	return j.found

@@ -53,7 +53,7 @@ type Evidence struct {
 	Edits         []cdi.Edits          // that the request was resolved to
 	Plan          *plan.Plan           // nil: none was made
 	VM            bool                 // it is a virtual machine
-	Machine       *vfio.Plan           // of one, in place of Plan
+	VFIOPlan      *vfio.Plan           // of one, in place of Plan
 	Configuration string               // what the target was given, as text
 	Native        string               // target whose manager passed the devices itself, so that what is expected of Spec, plan and words of the product does not apply; empty: none did
 	PlanTarget    string               // target that has that manager carry out the plan

@@ -112,8 +112,8 @@ func (j *judge) said() {
 	for _, w := range j.ev.Warnings {
 		warned = append(warned, w.Reason)
 	}
-	if j.ev.Machine != nil {
-		for _, n := range j.ev.Machine.Notes {
+	if j.ev.VFIOPlan != nil {
+		for _, n := range j.ev.VFIOPlan.Notes {
 			noted = append(noted, n.Reason)
 		}
 	}
@@ -148,8 +148,8 @@ func (j *judge) heard() []string {
 	for _, w := range j.ev.Warnings {
 		out = append(out, w.Text)
 	}
-	if j.ev.Machine != nil {
-		for _, n := range j.ev.Machine.Notes {
+	if j.ev.VFIOPlan != nil {
+		for _, n := range j.ev.VFIOPlan.Notes {
 			out = append(out, n.Detail)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 func (j *judge) planned() {
 	want := j.want.Plan
 	j.plannedMachine()
-	if j.ev.Machine == nil && j.ev.Plan == nil {
+	if j.ev.VFIOPlan == nil && j.ev.Plan == nil {
 		if want.Devices != nil || want.Folders != nil || len(want.Links)+len(want.Mounts) > 0 {
 			j.add(Plan, "plan", "one", "none was made")
 		}

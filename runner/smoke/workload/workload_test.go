@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"gpurig/fakehw/control"
+	"gpurig/fakehw/driverctl"
 	"gpurig/fakehw/machine"
 	"gpurig/fakehw/machine/machinetest"
 	"gpurig/runner/smoke"
@@ -47,7 +47,7 @@ func runIn(t *testing.T, o machine.Options, profile, before string) (smoke.Resul
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, exit := machinetest.Run(t, h, o, "sh", "-euc", "TMPDIR="+t.TempDir()+"\nexport "+control.Env+"=/nobody\n"+before+"\n"+asProgram+"=1 exec "+self+" 2>/dev/null")
+	out, exit := machinetest.Run(t, h, o, "sh", "-euc", "TMPDIR="+t.TempDir()+"\nexport "+driverctl.Env+"=/nobody\n"+before+"\n"+asProgram+"=1 exec "+self+" 2>/dev/null")
 	var r smoke.Result
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -2,7 +2,7 @@
 // one that holds a private mount namespace, and one that enters the namespace of a
 // running container. Both are run as gpurig-probe, a small static program.
 //
-// They make no decisions; packages target/world and target/lxc tell them what to do.
+// They make no decisions; packages target/sandbox and target/lxc tell them what to do.
 package agent
 
 import (

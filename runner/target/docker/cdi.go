@@ -134,7 +134,7 @@ func (c *Container) install(program string) error {
 }
 
 // writeSpecs writes copies of the Specs into the engine's directory, with host
-// paths of the world, and returns the names to ask for. Many hosts share the engine,
+// paths of the sandbox, and returns the names to ask for. Many hosts share the engine,
 // and their devices have the same names: kinds get one of this container's, and of
 // the content, so that a Spec which the engine has read does not change.
 func (c *Container) writeSpecs(ctx context.Context, h target.Host, in target.Injection, p plan.Plan, hooks *rspec.Hooks, vendors bool) ([]string, error) {

@@ -21,7 +21,7 @@ import (
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/agent"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // A Container is one of the engine.
@@ -36,11 +36,11 @@ type Container struct {
 	removed bool
 	leave   func() error // the engine, when it was removed
 
-	ctr    tc.Container // nil: the engine has none
-	given  string       // what it was created with, as text
-	line   *world.Line  // nil: not running
-	hooked bool         // a hook file was written
-	specs  []string     // CDI Specs for it, outside
+	ctr    tc.Container  // nil: the engine has none
+	given  string        // what it was created with, as text
+	line   *sandbox.Line // nil: not running
+	hooked bool          // a hook file was written
+	specs  []string      // CDI Specs for it, outside
 }
 
 var _ target.Container = (*Container)(nil)
@@ -89,7 +89,7 @@ func (c *Container) launch(ctx context.Context, r request) error {
 	}
 	ended, stop := c.ended()
 	defer stop()
-	line, err := world.Accept(ctx, l, ended)
+	line, err := sandbox.Accept(ctx, l, ended)
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
@@ -131,7 +131,7 @@ func (c *Container) created(ctx context.Context, r request) error {
 	c.ctr, c.given = ctr, text
 	dir, err := c.engine.rootDir(c.ctr.GetContainerID())
 	if err == nil {
-		err = c.content.MakeSockets(dir, func(id uint32) uint32 { return world.OnHost(c.config.IDMap, id) })
+		err = c.content.MakeSockets(dir, func(id uint32) uint32 { return sandbox.OnHost(c.config.IDMap, id) })
 	}
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)

@@ -2,7 +2,7 @@
 // testcontainers-go. A plan becomes devices, mounts, device rules, environment and
 // groups of a Docker container.
 //
-// The engine is a private one in a namespace of package world, with its own process
+// The engine is a private one in a namespace of package sandbox, with its own process
 // namespace, storage, socket and containerd, and without network or registry.
 // Images are imported. For each cgroup version, one engine serves containers without
 // an id map, and another those with one (userns-remap).

@@ -20,7 +20,7 @@ import (
 
 	"gpurig/runner/image"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Where things are: the sockets of containerd's shims, which no option moves, and,
@@ -45,13 +45,13 @@ const startTime = 60 * time.Second
 
 // An engine is one private daemon and what its containers share.
 type engine struct {
-	*world.World
+	*sandbox.Sandbox
 	kind    kind
 	program string
-	path    string         // of programs that the daemon starts
-	unshare string         // of util-linux
-	nest    *world.Nest    // nil: a reboot failed
-	life    *world.Service // of the daemon; nil: never started
+	path    string           // of programs that the daemon starts
+	unshare string           // of util-linux
+	pidns   *sandbox.PIDNS   // nil: a reboot failed
+	life    *sandbox.Service // of the daemon; nil: never started
 	tc      *tc.DockerProvider
 	version string // "20.10.24+dfsg1"
 
@@ -66,17 +66,17 @@ type engine struct {
 
 // startEngine starts an engine. What was made is removed when it fails.
 func startEngine(ctx context.Context, k kind, p programs) (_ *engine, err error) {
-	w, err := world.Open(k.cgroup, shimDir, p.Programs)
+	w, err := sandbox.Open(k.cgroup, shimDir, p.Programs)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{World: w, kind: k, program: p.daemon, unshare: p.unshare, path: pathOf(p), images: map[string]func() error{}}
+	e := &engine{Sandbox: w, kind: k, program: p.daemon, unshare: p.unshare, path: pathOf(p), images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, e.close())
 		}
 	}()
-	if e.nest, err = w.Nest(p.unshare, remapped, subids); err != nil {
+	if e.pidns, err = w.NewPIDNS(p.unshare, remapped, subids); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{engineDir, amendDir, cdiDir} {
@@ -100,7 +100,7 @@ func (e *engine) configure(p programs) error {
 	config := map[string]any{
 		"deprecated-key-path": e.Inside(engineDir + "/key.json"),
 		"runtimes": map[string]any{runtime: map[string]any{
-			"path": e.Inside(world.ProbePath), "runtimeArgs": []string{"amend", e.Inside(amendDir), p.runc},
+			"path": e.Inside(sandbox.ProbePath), "runtimeArgs": []string{"amend", e.Inside(amendDir), p.runc},
 		}},
 	}
 	if injects(strings.TrimPrefix(string(said), "Docker version ")) {
@@ -117,7 +117,7 @@ func (e *engine) configure(p programs) error {
 // pathOf has the daemon start the containerd that was found: one that lies
 // elsewhere may be of another version.
 func pathOf(p programs) string {
-	return strings.Join([]string{filepath.Dir(p.daemon), filepath.Dir(p.containerd), world.Path}, ":")
+	return strings.Join([]string{filepath.Dir(p.daemon), filepath.Dir(p.containerd), sandbox.Path}, ":")
 }
 
 // start starts the daemon and waits until it answers.
@@ -131,7 +131,7 @@ func (e *engine) start(ctx context.Context) error {
 	if e.kind.mapped {
 		args = append(args, "--userns-remap", remapped)
 	}
-	cmd := e.nest.Command(context.Background(), e.program, args...)
+	cmd := e.pidns.Command(context.Background(), e.program, args...)
 	cmd.Env = append(cmd.Env, "PATH="+e.path)
 	life, err := e.Serve("dockerd", cmd)
 	if err != nil {
@@ -197,13 +197,13 @@ func (e *engine) close() error {
 	if e.tc != nil {
 		errs = append(errs, e.tc.Close())
 	}
-	if e.nest != nil {
-		errs = append(errs, e.nest.Close())
+	if e.pidns != nil {
+		errs = append(errs, e.pidns.Close())
 		if e.life != nil {
 			<-e.life.Ended()
 		}
 	}
-	return errors.Join(append(errs, e.World.Close())...)
+	return errors.Join(append(errs, e.Sandbox.Close())...)
 }
 
 // create makes a container's directory, and has its image imported. The engine

@@ -20,7 +20,7 @@ import (
 	"gpurig/runner/observe"
 	"gpurig/runner/observe/inside"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Answer and Ask are for tests without an engine.
@@ -81,7 +81,7 @@ func TakeName(ctx context.Context, c target.Container) error {
 
 // Fill leaves the engine of c a few pages to store in.
 func Fill(ctx context.Context, c target.Container) error {
-	w := c.(*Container).engine.World
+	w := c.(*Container).engine.Sandbox
 	var st unix.Statfs_t
 	if err := unix.Statfs(w.Outside(""), &st); err != nil {
 		return err
@@ -103,7 +103,7 @@ func Stored(ctx context.Context, c target.Container) (containers, images int, er
 
 // Inner imports a root of busybox and the probe into the engine at socket, which
 // lies below root, and starts a container with nodes and files of root in it.
-func Inner(ctx context.Context, socket, root string, nodes, files []string, probe string) (*world.Line, error) {
+func Inner(ctx context.Context, socket, root string, nodes, files []string, probe string) (*sandbox.Line, error) {
 	p, err := newProvider(socket)
 	if err != nil {
 		return nil, err
@@ -165,6 +165,6 @@ func Inner(ctx context.Context, socket, root string, nodes, files []string, prob
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	line, err := world.Accept(ctx, l, nil)
+	line, err := sandbox.Accept(ctx, l, nil)
 	return &line, err
 }

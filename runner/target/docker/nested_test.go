@@ -15,8 +15,8 @@ import (
 	"gpurig/runner/target"
 	"gpurig/runner/target/docker"
 	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/sandbox"
 	"gpurig/runner/target/targettest"
-	"gpurig/runner/target/world"
 )
 
 // outer starts a container of LXD that may nest, with the GPU of h that p gives,
@@ -134,7 +134,7 @@ func TestDockerInsideLXD(t *testing.T) {
 			}
 			o, socket := outer(t, tc.c, host(t, targettest.Version), p)
 			library := targettest.LibDir + "/libcuda.so." + targettest.Version
-			inner := func(nodes ...string) (*world.Line, error) {
+			inner := func(nodes ...string) (*sandbox.Line, error) {
 				return docker.Inner(t.Context(), socket, o.Root(), nodes, []string{library}, filepath.Join(dir, "gpurig-probe"))
 			}
 			nodes := []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 var _ target.Served = (*Container)(nil)
@@ -49,9 +49,9 @@ func (e *engine) reboot(ctx context.Context, crash bool) error {
 	if err := e.stop(sig); err != nil {
 		return err
 	}
-	nest := e.nest
-	e.nest = nil
-	if err := nest.Close(); err != nil {
+	pidns := e.pidns
+	e.pidns = nil
+	if err := pidns.Close(); err != nil {
 		return err
 	}
 	gone, err := filepath.Glob(e.OutsideRuntime() + "/*")
@@ -66,7 +66,7 @@ func (e *engine) reboot(ctx context.Context, crash bool) error {
 	if err := e.RemoveCgroups("*"); err != nil {
 		return err
 	}
-	if e.nest, err = e.Nest(e.unshare, remapped, subids); err != nil {
+	if e.pidns, err = e.NewPIDNS(e.unshare, remapped, subids); err != nil {
 		return err
 	}
 	return e.start(ctx)
@@ -74,7 +74,7 @@ func (e *engine) reboot(ctx context.Context, crash bool) error {
 
 // stop ends the daemon with a signal. SIGTERM ends its containers in good order.
 func (e *engine) stop(sig unix.Signal) error {
-	pid, err := world.Listener(e.Outside(socketName))
+	pid, err := sandbox.Listener(e.Outside(socketName))
 	if err == nil {
 		err = unix.Kill(pid, sig)
 	}
@@ -96,6 +96,6 @@ func (e *engine) dead() bool {
 		return true
 	}
 	// Its socket refuses a moment before its end is heard of.
-	_, err := world.Listener(e.Outside(socketName))
+	_, err := sandbox.Listener(e.Outside(socketName))
 	return errors.Is(err, unix.ECONNREFUSED) && e.life.Why() != nil
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
+	"gpurig/core/emit/oci"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
-	"gpurig/core/oci"
 	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/agent"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // stopSeconds is how long a container may take to stop.
@@ -44,7 +44,7 @@ func (r request) text() (string, error) {
 	return string(data) + "\n", err
 }
 
-// emit writes a plan for Docker. The error is a refusal of package core/oci, or
+// emit writes a plan for Docker. The error is a refusal of package core/emit/oci, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (request, error) {
 	prefix, err := c.engine.Host(ctx, h, p)
@@ -58,8 +58,8 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (reque
 	defer done()
 	edits, err := oci.Emit(p, oci.Options{
 		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: prefix,
-		NodesDir: c.inside("nodes"), HookPath: c.engine.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
-		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
+		NodesDir: c.inside("nodes"), HookPath: c.engine.Inside(sandbox.HookPath), HookFile: c.inside("hook/file.json"),
+		Resolve: func(p string) (string, error) { return sandbox.Resolve(root, p) },
 	})
 	if err != nil {
 		return request{}, err
@@ -149,7 +149,7 @@ func (r *request) rules(list []rspec.LinuxDeviceCgroup) {
 func (c *Container) hooks(r *request) {
 	file := c.inside("hook/file.json")
 	run := func(stage string) []string {
-		return []string{c.engine.Inside(world.HookPath), "--stage", stage, "--root", agent.RootArg, file}
+		return []string{c.engine.Inside(sandbox.HookPath), "--stage", stage, "--root", agent.RootArg, file}
 	}
 	if r.edits.Hooks == nil {
 		if c.hooked { // what is left of an earlier start goes

@@ -11,7 +11,7 @@ import (
 	"gpurig/core/plan"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Options adjust a target. The zero value finds everything itself.
@@ -77,7 +77,7 @@ func (d *Docker) Capabilities() target.Capabilities { return target.Capabilities
 
 // programs are what is run, by absolute path.
 type programs struct {
-	world.Programs
+	sandbox.Programs
 	daemon, containerd, runc, unshare string
 }
 
@@ -86,11 +86,11 @@ func (d *Docker) able() (programs, *target.CannotError) {
 	const hint = "install Docker: apt-get install docker.io"
 	var p programs
 	var cerr *target.CannotError
-	p.Programs, cerr = world.Find(d.Name(), d.opts.Probe, d.opts.Hook,
-		world.Tool{Name: "dockerd", Hint: hint, Path: &p.daemon},
-		world.Tool{Name: "containerd", Hint: hint, Path: &p.containerd},
-		world.Tool{Name: "runc", Hint: hint, Path: &p.runc},
-		world.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
+	p.Programs, cerr = sandbox.Find(d.Name(), d.opts.Probe, d.opts.Hook,
+		sandbox.Tool{Name: "dockerd", Hint: hint, Path: &p.daemon},
+		sandbox.Tool{Name: "containerd", Hint: hint, Path: &p.containerd},
+		sandbox.Tool{Name: "runc", Hint: hint, Path: &p.runc},
+		sandbox.Tool{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare})
 	return p, cerr
 }
 

@@ -14,15 +14,15 @@ import (
 	"gpurig/core/plan"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // A Container is what a real container is whatever its program: a target's own
 // embeds it. Program is to be set before it is started.
 type Container struct {
-	World   *world.World
+	Sandbox *sandbox.Sandbox
 	Config  target.Config
-	Name    string // as the program knows it; no other of the world has it
+	Name    string // as the program knows it; no other of the sandbox has it
 	Program Program
 	Hooked  bool // a hook file was written
 
@@ -31,7 +31,7 @@ type Container struct {
 	viewed   bool // the read-only view of the root is mounted
 	removed  bool
 	gone     func()
-	run      *world.Run // nil: not running
+	run      *sandbox.Run // nil: not running
 }
 
 // A Program is what a target knows of the program that runs in the foreground.
@@ -45,10 +45,10 @@ type Program interface {
 // hookFile is where the hook's file is.
 const hookFile = "hook/file.json"
 
-// Inside is the path of a file of the container's folder for programs of its world,
+// Inside is the path of a file of the container's folder for programs of its sandbox,
 // Outside the same for us.
-func (c *Container) Inside(p string) string  { return c.World.Inside(c.dir + "/" + p) }
-func (c *Container) Outside(p string) string { return c.World.Outside(c.dir + "/" + p) }
+func (c *Container) Inside(p string) string  { return c.Sandbox.Inside(c.dir + "/" + p) }
+func (c *Container) Outside(p string) string { return c.Sandbox.Outside(c.dir + "/" + p) }
 
 // Root is the root that the container runs on, inside: read-only where the image is.
 func (c *Container) Root() string {
@@ -64,7 +64,7 @@ func (c *Container) View(ctx context.Context) error {
 	if !c.readOnly || c.viewed {
 		return nil
 	}
-	if err := c.World.ReadOnlyView(ctx, c.dir+"/rootfs", c.dir+"/ro"); err != nil {
+	if err := c.Sandbox.ReadOnlyView(ctx, c.dir+"/rootfs", c.dir+"/ro"); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
 	c.viewed = true
@@ -77,7 +77,7 @@ func (c *Container) MakeNodes(list []plan.Node) error {
 	if err := os.RemoveAll(c.Outside("nodes")); err != nil {
 		return err
 	}
-	return c.World.MakeNodes(list)
+	return c.Sandbox.MakeNodes(list)
 }
 
 // HookFile is where cdi-hook finds what to do, inside.
@@ -111,7 +111,7 @@ func (c *Container) Warnings() ([]hookspec.Warning, error) {
 
 // Hook runs cdi-hook by hand.
 func (c *Container) Hook(ctx context.Context, args ...string) error {
-	return c.World.Output(ctx, nil, c.World.Inside(world.HookPath), append(args, c.HookFile())...)
+	return c.Sandbox.Output(ctx, nil, c.Sandbox.Inside(sandbox.HookPath), append(args, c.HookFile())...)
 }
 
 // Begin is Start of target.Container: begin does the work, where there can be a
@@ -128,7 +128,7 @@ func (c *Container) Begin(begin func() error) error {
 }
 
 // Listen makes the socket that the first process calls, in the folder "own".
-func (c *Container) Listen() (*net.UnixListener, error) { return c.World.Listen(c.dir + "/own") }
+func (c *Container) Listen() (*net.UnixListener, error) { return c.Sandbox.Listen(c.dir + "/own") }
 
 // Launch runs the program until the container's first process calls. The error is
 // what the program complained of, or target.ErrBroken.
@@ -138,8 +138,8 @@ func (c *Container) Launch(ctx context.Context, cmd *exec.Cmd) error {
 		return errors.Join(target.ErrBroken, err)
 	}
 	defer l.Close()
-	r, err := world.Launch(ctx, cmd, l)
-	if errors.Is(err, world.ErrEnded) {
+	r, err := sandbox.Launch(ctx, cmd, l)
+	if errors.Is(err, sandbox.ErrEnded) {
 		// What it made stays where it did not come to its own end.
 		return errors.Join(errors.New(c.Program.Problem(r.Output())), broken(c.Program.Forget()))
 	}
@@ -178,7 +178,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if err != nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.Config.Name, errors.Join(target.ErrBroken, err))
 	}
-	c.World.Identify(&o)
+	c.Sandbox.Identify(&o)
 	return o, nil
 }
 
@@ -237,7 +237,7 @@ func (c *Container) Remove(ctx context.Context) error {
 		errs = append(errs, c.kill())
 	}
 	if c.viewed {
-		errs = append(errs, c.World.EndView(ctx, c.dir+"/ro"))
+		errs = append(errs, c.Sandbox.EndView(ctx, c.dir+"/ro"))
 		c.viewed = false
 	}
 	errs = append(errs, os.RemoveAll(c.Outside("")))

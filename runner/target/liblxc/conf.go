@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/plan"
 )
 

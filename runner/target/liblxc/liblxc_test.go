@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gpurig/core/device"
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/plan"
 	"gpurig/runner/target/liblxc"
 )

@@ -3,7 +3,7 @@ package liblxc
 import (
 	"fmt"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/target"
 )
 

@@ -52,8 +52,8 @@ func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error
 
 // command is lxc-start in the foreground.
 func (c *Container) command() *exec.Cmd {
-	return c.World.Command(context.Background(), c.prog.start,
-		"-P", c.World.Inside(c.World.Prefix()), "-n", c.Name, "-f", c.Inside("config"), "-F",
+	return c.Sandbox.Command(context.Background(), c.prog.start,
+		"-P", c.Sandbox.Inside(c.Sandbox.Prefix()), "-n", c.Name, "-f", c.Inside("config"), "-F",
 		"-o", c.Inside("log"), "-l", "DEBUG") // only at this level liblxc tells what a hook said
 }
 
@@ -68,7 +68,7 @@ func (c *Container) Problem(output string) string {
 
 // Forget is part of foreground.Program: liblxc's monitor removes the cgroups, where
 // it comes to that.
-func (c *Container) Forget() error { return c.World.RemoveCgroups(c.Name + "*") }
+func (c *Container) Forget() error { return c.Sandbox.RemoveCgroups(c.Name + "*") }
 
 // startProblem finds what went wrong first: the hook's own words, else the first error
 // of liblxc.

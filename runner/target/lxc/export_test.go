@@ -34,8 +34,8 @@ func Bare(ctx context.Context, l *LXC, cgroup string) (func() error, error) {
 		return nil, err
 	}
 	return func() error {
-		return c.World.Output(ctx, strings.NewReader("{}"), program,
-			"-P", c.World.Inside(c.World.Prefix()), "-n", c.Name, "-f", c.Inside("config"), "--", observe.OwnDir+"/probe")
+		return c.Sandbox.Output(ctx, strings.NewReader("{}"), program,
+			"-P", c.Sandbox.Inside(c.Sandbox.Prefix()), "-n", c.Name, "-f", c.Inside("config"), "--", observe.OwnDir+"/probe")
 	}, nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"gpurig/runner/target"
 	"gpurig/runner/target/agent"
 	"gpurig/runner/target/liblxc"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Plug is part of target.Container. LXC itself can add rules to the device
@@ -51,7 +51,7 @@ func (c *Container) carryOut(ctx context.Context, e emission) error {
 	if slices.ContainsFunc(added, func(m liblxc.Entry) bool { return m.Type == "tmpfs" }) {
 		return &target.CannotError{Target: "lxc", Why: "not applicable: a tmpfs is mounted when the container starts", Hint: "start the container with the device"}
 	}
-	if err := c.World.MakeNodes(e.make); err != nil {
+	if err := c.Sandbox.MakeNodes(e.make); err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
 	e.conf.Env, e.conf.Groups = was.Env, was.Groups
@@ -117,7 +117,7 @@ func (c *Container) join(ctx context.Context, ch agent.Change) error {
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	return c.World.Output(ctx, bytes.NewReader(data), c.World.Inside(world.ProbePath), "join")
+	return c.Sandbox.Output(ctx, bytes.NewReader(data), c.Sandbox.Inside(sandbox.ProbePath), "join")
 }
 
 // rules changes the device cgroup by what the two lists differ in.
@@ -140,5 +140,5 @@ func (c *Container) rules(ctx context.Context, was, is []liblxc.Rule) error {
 }
 
 func (c *Container) setRule(ctx context.Context, file string, r liblxc.Rule) error {
-	return c.World.Output(ctx, nil, c.prog.cgroup, "-P", c.World.Inside(c.World.Prefix()), "-n", c.Name, file, r.String())
+	return c.Sandbox.Output(ctx, nil, c.prog.cgroup, "-P", c.Sandbox.Inside(c.Sandbox.Prefix()), "-n", c.Name, file, r.String())
 }

@@ -6,14 +6,14 @@ import (
 	"os"
 	"strings"
 
+	"gpurig/core/emit/lxc"
 	"gpurig/core/hookspec"
 	"gpurig/core/host/osroot"
-	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // An emission is a plan in liblxc's words.
@@ -27,7 +27,7 @@ type emission struct {
 // emit writes a plan for liblxc. The error is a refusal of package lxc, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emission, error) {
-	prefix, err := c.World.Host(ctx, h, p)
+	prefix, err := c.Sandbox.Host(ctx, h, p)
 	if err != nil {
 		return emission{}, errors.Join(target.ErrBroken, err)
 	}
@@ -38,8 +38,8 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	defer root.Close()
 	config, err := lxc.Emit(p, lxc.Options{
 		Cgroup: c.Config.Cgroup, IDMap: c.Config.IDMap, Container: c.Name, HostRoot: prefix, LXCVersion: c.prog.version,
-		NodesDir: c.Inside("nodes"), HookPath: c.World.Inside(world.HookPath), HookFile: c.HookFile(),
-		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
+		NodesDir: c.Inside("nodes"), HookPath: c.Sandbox.Inside(sandbox.HookPath), HookFile: c.HookFile(),
+		Resolve: func(p string) (string, error) { return sandbox.Resolve(root, p) },
 	})
 	if err != nil {
 		return emission{}, err
@@ -73,7 +73,7 @@ func (c *Container) install(ctx context.Context, e emission) error {
 
 // ownLines are what differs from container to container.
 func (c *Container) ownLines() []string {
-	group := c.World.Prefix() + "/" + c.Name
+	group := c.Sandbox.Prefix() + "/" + c.Name
 	return []string{
 		"lxc.uts.name = " + c.Config.Name,
 		"lxc.rootfs.path = dir:" + c.Root(),

@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/target"
 	"gpurig/runner/target/foreground"
 	"gpurig/runner/target/liblxc"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Options adjust a target. The zero value finds everything itself.
@@ -26,7 +26,7 @@ type Options struct {
 // An LXC is the target. It is safe for use by several goroutines; each of its
 // containers belongs to one at a time.
 type LXC struct {
-	*foreground.Worlds
+	*foreground.Sandboxes
 	able func() (programs, *target.CannotError) // the programs, or why there can be no container
 }
 
@@ -35,7 +35,7 @@ var _ target.Target = (*LXC)(nil)
 // New returns a target. Nothing is started before it is needed.
 func New(opts Options) *LXC {
 	l := &LXC{able: sync.OnceValues(func() (programs, *target.CannotError) { return find(opts) })}
-	l.Worlds = foreground.NewWorlds(opts.Images, l.open)
+	l.Sandboxes = foreground.NewSandboxs(opts.Images, l.open)
 	return l
 }
 
@@ -60,7 +60,7 @@ func (l *LXC) Capabilities() target.Capabilities {
 
 // programs are what is run, by absolute path.
 type programs struct {
-	world.Programs
+	sandbox.Programs
 	start, cgroup string
 	version       lxc.Version
 }
@@ -73,8 +73,8 @@ func find(o Options) (programs, *target.CannotError) {
 	const hint = "install LXC: apt-get install lxc"
 	var p programs
 	var cerr *target.CannotError
-	p.Programs, cerr = world.Find("lxc", o.Probe, o.Hook,
-		world.Tool{Name: "lxc-start", Hint: hint, Path: &p.start}, world.Tool{Name: "lxc-cgroup", Hint: hint, Path: &p.cgroup})
+	p.Programs, cerr = sandbox.Find("lxc", o.Probe, o.Hook,
+		sandbox.Tool{Name: "lxc-start", Hint: hint, Path: &p.start}, sandbox.Tool{Name: "lxc-cgroup", Hint: hint, Path: &p.cgroup})
 	if cerr != nil {
 		return p, cerr
 	}
@@ -111,7 +111,7 @@ func Installed() (v lxc.Version, ok bool) {
 }
 
 // open sets up what containers of one cgroup version share.
-func (l *LXC) open(cgroup string) (*world.World, *target.CannotError) {
+func (l *LXC) open(cgroup string) (*sandbox.Sandbox, *target.CannotError) {
 	p, cannot := l.able()
 	if cannot == nil {
 		cannot = liblxc.Can("lxc", cgroup, p.version)
@@ -119,7 +119,7 @@ func (l *LXC) open(cgroup string) (*world.World, *target.CannotError) {
 	if cannot != nil {
 		return nil, cannot
 	}
-	w, err := world.Open(cgroup, runtimeDir, p.Programs)
+	w, err := sandbox.Open(cgroup, runtimeDir, p.Programs)
 	if err != nil {
 		return nil, &target.CannotError{Target: "lxc", Why: err.Error()}
 	}
@@ -128,7 +128,7 @@ func (l *LXC) open(cgroup string) (*world.World, *target.CannotError) {
 
 // Create is part of target.Target.
 func (l *LXC) Create(ctx context.Context, c target.Config) (target.Container, error) {
-	base, err := l.Worlds.Create(ctx, c)
+	base, err := l.Sandboxes.Create(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // stopSeconds is how long a container may take to stop.
@@ -32,9 +32,9 @@ type Container struct {
 	nesting  bool
 	removed  bool
 
-	line  *world.Line // nil: not running
-	now   emission    // what it was last given
-	hooks bool        // a hook file was written
+	line  *sandbox.Line // nil: not running
+	now   emission      // what it was last given
+	hooks bool          // a hook file was written
 
 	leave func(ctx context.Context) error // the daemon, when it was removed; nil: it stays
 	own   map[string]lxdapi.Device        // what the daemon passes by itself, in place of any plan; nil: nothing
@@ -79,7 +79,7 @@ func (c *Container) start(ctx context.Context, h target.Host, p plan.Plan) error
 	if err := c.server.api.Start(ctx, c.name); err != nil {
 		return c.answer(ctx, err)
 	}
-	line, err := world.Accept(ctx, l, nil)
+	line, err := sandbox.Accept(ctx, l, nil)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"gpurig/core/plan"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Where things are: liblxc's locks, and, below the scratch directory, the
@@ -35,17 +35,17 @@ const startTime = 60 * time.Second
 // A daemon is a private daemon, in a process namespace of its own whose first
 // process is ours: the daemon can be restarted without its containers.
 type daemon struct {
-	world   *world.World
+	sandbox *sandbox.Sandbox
 	flavour lxdapi.Flavour
 	program string
 	unshare string // of util-linux
-	nest    *world.Nest
-	life    *world.Service // nil: never started
+	pidns   *sandbox.PIDNS
+	life    *sandbox.Service // nil: never started
 }
 
 // newDaemon sets up the namespaces, and starts no daemon yet.
-func newDaemon(w *world.World, f lxdapi.Flavour, p programs) (*daemon, error) {
-	d := &daemon{world: w, flavour: f, program: p.daemon, unshare: p.unshare}
+func newDaemon(w *sandbox.Sandbox, f lxdapi.Flavour, p programs) (*daemon, error) {
+	d := &daemon{sandbox: w, flavour: f, program: p.daemon, unshare: p.unshare}
 	for _, dir := range []string{stateDir, "empty"} {
 		if err := os.Mkdir(w.Outside(dir), 0o711); err != nil {
 			return nil, err
@@ -56,23 +56,23 @@ func newDaemon(w *world.World, f lxdapi.Flavour, p programs) (*daemon, error) {
 
 // boot makes the namespaces.
 func (d *daemon) boot() (err error) {
-	d.nest, err = d.world.Nest(d.unshare, "root", subids)
+	d.pidns, err = d.sandbox.NewPIDNS(d.unshare, "root", subids)
 	return err
 }
 
 // command returns a program to be run in the daemon's namespaces.
 func (d *daemon) command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := d.nest.Command(ctx, program, args...)
+	cmd := d.pidns.Command(ctx, program, args...)
 	cmd.Env = append(cmd.Env,
-		d.flavour.DirVariable()+"="+d.world.Inside(stateDir),
+		d.flavour.DirVariable()+"="+d.sandbox.Inside(stateDir),
 		// No further configuration of the machine, such as LXCFS's.
-		strings.ToUpper(string(d.flavour))+"_LXC_TEMPLATE_CONFIG="+d.world.Inside("empty"))
+		strings.ToUpper(string(d.flavour))+"_LXC_TEMPLATE_CONFIG="+d.sandbox.Inside("empty"))
 	return cmd
 }
 
 // start starts the daemon and waits until it answers.
 func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
-	life, err := d.world.Serve(string(d.flavour), d.command(context.Background(), d.program, "--logfile", d.world.Inside(logFile)), logFile)
+	life, err := d.sandbox.Serve(string(d.flavour), d.command(context.Background(), d.program, "--logfile", d.sandbox.Inside(logFile)), logFile)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (d *daemon) start(ctx context.Context) (*lxdapi.Client, error) {
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	for {
-		api, err := lxdapi.Dial(ctx, d.world.Outside(socketName))
+		api, err := lxdapi.Dial(ctx, d.sandbox.Outside(socketName))
 		if err == nil {
 			api.Explain(life.Why)
 			return api, d.ready(ctx, api)
@@ -114,7 +114,7 @@ func (d *daemon) ready(ctx context.Context, api *lxdapi.Client) error {
 // stop ends the daemon with a signal; containers stay. SIGTERM is a restart in
 // good order, SIGKILL is the daemon's death.
 func (d *daemon) stop(sig unix.Signal) error {
-	pid, err := world.Listener(d.world.Outside(socketName))
+	pid, err := sandbox.Listener(d.sandbox.Outside(socketName))
 	if err != nil {
 		return err
 	}
@@ -131,10 +131,10 @@ func (d *daemon) stop(sig unix.Signal) error {
 
 // close ends every process of the namespace.
 func (d *daemon) close() error {
-	if d.nest == nil { // a reboot failed
+	if d.pidns == nil { // a reboot failed
 		return nil
 	}
-	err := d.nest.Close()
+	err := d.pidns.Close()
 	if d.life != nil {
 		<-d.life.Ended()
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/runner/lxdapi"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Restart ends the daemon of one cgroup version with a signal, and starts it
@@ -86,7 +86,7 @@ func Freeze(ctx context.Context, l *LXD, cgroup string) error {
 	if err != nil {
 		return err
 	}
-	daemon, err := world.Listener(s.Outside(socketName))
+	daemon, err := sandbox.Listener(s.Outside(socketName))
 	if err != nil {
 		return err
 	}

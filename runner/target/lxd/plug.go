@@ -14,7 +14,7 @@ import (
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	"gpurig/runner/target/agent"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Plug is part of target.Container: the daemon mounts into the running container
@@ -98,5 +98,5 @@ func (c *Container) dropLinks(ctx context.Context, was, is emission) error {
 	if err != nil {
 		return errors.Join(target.ErrBroken, err)
 	}
-	return c.server.Output(ctx, bytes.NewReader(data), c.server.ByHand(world.ProbePath), "join")
+	return c.server.Output(ctx, bytes.NewReader(data), c.server.ByHand(sandbox.ProbePath), "join")
 }

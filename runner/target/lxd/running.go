@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Private, as Options.Socket, stands for a daemon of our own.
@@ -158,14 +158,14 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 	}
 	s.pid, s.nsenter = pid, p.Nsenter
 	// What a run that was killed left in the daemon holds its files and cgroups.
-	left, err := world.Left(pid, joinDir)
+	left, err := sandbox.Left(pid, joinDir)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.clear(ctx, left); err != nil {
 		return nil, err
 	}
-	if s.World, err = world.Join(pid, joinDir, p.Programs); err != nil {
+	if s.Sandbox, err = sandbox.Join(pid, joinDir, p.Programs); err != nil {
 		return nil, err
 	}
 	return s, s.createPool(ctx)
@@ -174,7 +174,7 @@ func (l *LXD) join(ctx context.Context, cgroup string, p programs) (_ *server, e
 // listener is the daemon's process, as we see it: who listens on its socket, or, if
 // that is systemd, which hands sockets on, the process that the daemon says it is.
 func listener(socket string, s lxdapi.Server) (int, error) {
-	pid, err := world.Listener(socket)
+	pid, err := sandbox.Listener(socket)
 	if err == nil && pid == 1 {
 		pid = s.PID
 	}
@@ -231,7 +231,7 @@ func (s *server) mapsIDs(name string) error {
 
 // leave removes all of ours from a daemon that stays.
 func (s *server) leave() error {
-	if s.World == nil {
+	if s.Sandbox == nil {
 		return nil
 	}
 	ours := func(name string) bool { return name == s.Prefix() || strings.HasPrefix(name, s.Prefix()+"-") }

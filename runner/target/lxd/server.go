@@ -13,21 +13,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // poolDir has the storage pool, below the scratch directory. The pool is called
-// as the world is.
+// as the sandbox is.
 const poolDir = "pool"
 
 // A server is one daemon and what its containers share.
 type server struct {
-	*world.World
+	*sandbox.Sandbox
 	daemon *daemon // nil: somebody else's
 	api    *lxdapi.Client
 	// Of somebody else's daemon.
@@ -46,11 +46,11 @@ type server struct {
 // startServer starts a daemon and makes its pool. What was made is removed when
 // it fails. enter is target.Host's; nil: the daemon runs on the machine at hand.
 func startServer(ctx context.Context, f lxdapi.Flavour, cgroup string, p programs, enter target.Enter) (_ *server, err error) {
-	w, err := world.OpenOn(enter, cgroup, runtimeDir, p.Programs)
+	w, err := sandbox.OpenOn(enter, cgroup, runtimeDir, p.Programs)
 	if err != nil {
 		return nil, err
 	}
-	s := &server{World: w, cgroup: cgroup, images: map[string]func() error{}}
+	s := &server{Sandbox: w, cgroup: cgroup, images: map[string]func() error{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -98,8 +98,8 @@ func (s *server) close() error {
 	if s.api != nil {
 		s.api.Close()
 	}
-	if s.World != nil {
-		errs = append(errs, s.World.Close())
+	if s.Sandbox != nil {
+		errs = append(errs, s.Sandbox.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -171,7 +171,7 @@ func (s *server) dead() bool {
 		return s.daemon != nil
 	}
 	// Its socket refuses a moment before its end is heard of.
-	_, err := world.Listener(s.Outside(socketName))
+	_, err := sandbox.Listener(s.Outside(socketName))
 	return errors.Is(err, unix.ECONNREFUSED) && s.daemon.life.Why() != nil
 }
 
@@ -204,7 +204,7 @@ func (s *server) removed(ctx context.Context, name string) error {
 func (s *server) writable(ctx context.Context, name string) error {
 	pid := s.pid
 	if s.daemon != nil {
-		pid = s.daemon.nest.PID()
+		pid = s.daemon.pidns.PID()
 	}
 	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {

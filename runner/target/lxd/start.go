@@ -13,14 +13,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/emit/lxd"
 	"gpurig/core/hookspec"
 	"gpurig/core/host/osroot"
-	"gpurig/core/lxd"
 	"gpurig/core/plan"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/observe"
 	"gpurig/runner/target"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // An emission is a plan in LXD's words.
@@ -32,7 +32,7 @@ type emission struct {
 	text    string // for people
 }
 
-// emit writes a plan for LXD. The error is a refusal of package core/lxd, or
+// emit writes a plan for LXD. The error is a refusal of package core/emit/lxd, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emission, error) {
 	if c.own != nil {
@@ -49,8 +49,8 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (emiss
 	defer root.Close()
 	config, err := lxd.Emit(p, lxd.Options{
 		IDMap: c.config.IDMap, Container: c.name, HostRoot: prefix, LXCVersion: c.server.liblxc(), Manager: c.server.api.Server().Flavour.Title(),
-		HookPath: c.server.Inside(world.HookPath), HookFile: c.inside("hook/file.json"),
-		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
+		HookPath: c.server.Inside(sandbox.HookPath), HookFile: c.inside("hook/file.json"),
+		Resolve: func(p string) (string, error) { return sandbox.Resolve(root, p) },
 	})
 	if err != nil {
 		return emission{}, err
@@ -123,7 +123,7 @@ func (c *Container) rootByHand() string { return c.server.ByHand(rootDir(c.name)
 
 // hook runs cdi-hook by hand.
 func (c *Container) hook(ctx context.Context, args ...string) error {
-	return c.server.Output(ctx, nil, c.server.ByHand(world.HookPath), append(args, c.server.ByHand(c.dir+"/hook/file.json"))...)
+	return c.server.Output(ctx, nil, c.server.ByHand(sandbox.HookPath), append(args, c.server.ByHand(c.dir+"/hook/file.json"))...)
 }
 
 // writeHook writes the hook file. It only trusts one that root alone can change.

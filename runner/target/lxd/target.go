@@ -10,12 +10,12 @@ import (
 	"slices"
 	"sync"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Options adjust a target. The zero value is LXD and finds everything itself.
@@ -101,7 +101,7 @@ func Capabilities(f lxdapi.Flavour) target.Capabilities {
 
 // programs are what is run, by absolute path.
 type programs struct {
-	world.Programs
+	sandbox.Programs
 	daemon, unshare string
 	socket          string // of a daemon that may run; empty: none does
 	asked           bool   // the user named the socket
@@ -112,17 +112,17 @@ func (l *LXD) able() (programs, *target.CannotError) {
 	var p programs
 	var cerr *target.CannotError
 	f := l.opts.Flavour
-	tools := []world.Tool{{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare}}
+	tools := []sandbox.Tool{{Name: "unshare", Hint: "install util-linux: apt-get install util-linux", Path: &p.unshare}}
 	get := f.Hint()
 	if l.opts.Daemon != "" {
 		get = fmt.Sprintf("--lxd-daemon and $%s name the program that %s's daemon is; without them it is the one on the path", DaemonEnv, f.Title())
 	}
 	if p.socket, p.asked = l.opts.socket(os.Getenv); p.socket == "" {
-		tools = append(tools, world.Tool{Name: cmp.Or(l.opts.Daemon, f.Daemon()), Hint: get, Path: &p.daemon})
+		tools = append(tools, sandbox.Tool{Name: cmp.Or(l.opts.Daemon, f.Daemon()), Hint: get, Path: &p.daemon})
 	} else if at, err := exec.LookPath(cmp.Or(l.opts.Daemon, f.Daemon())); err == nil && !p.asked {
 		p.daemon = at // should nobody answer
 	}
-	p.Programs, cerr = world.Find(l.Name(), l.opts.Probe, l.opts.Hook, tools...)
+	p.Programs, cerr = sandbox.Find(l.Name(), l.opts.Probe, l.opts.Hook, tools...)
 	return p, cerr
 }
 

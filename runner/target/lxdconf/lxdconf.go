@@ -14,8 +14,8 @@ import (
 	"strings"
 
 	"gpurig/core/device"
-	"gpurig/core/lxc"
-	"gpurig/core/lxd"
+	"gpurig/core/emit/lxc"
+	"gpurig/core/emit/lxd"
 	"gpurig/core/plan"
 	"gpurig/runner/target/liblxc"
 )

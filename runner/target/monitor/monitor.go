@@ -25,8 +25,8 @@ import (
 // At finds the host that a monitor runs on.
 type At func(ctx context.Context, h target.Host) (target.Sys, error)
 
-// A Machine is one virtual machine as its monitor has it.
-type Machine struct {
+// A VM is one virtual machine as its monitor has it.
+type VM struct {
 	name, target string
 	at           At
 
@@ -40,18 +40,18 @@ type Machine struct {
 	removed bool
 }
 
-var _ target.Machine = (*Machine)(nil)
+var _ target.VM = (*VM)(nil)
 
 // New returns a machine of the target of that name, which does not run.
-func New(targetName, name string, at At) *Machine {
-	return &Machine{name: name, target: targetName, at: at}
+func New(targetName, name string, at At) *VM {
+	return &VM{name: name, target: targetName, at: at}
 }
 
 // Give is part of target.Machine.
-func (m *Machine) Give(p vfio.Plan) { m.given = p }
+func (m *VM) Give(p vfio.Plan) { m.given = p }
 
 // Start is part of target.Container. The refusals are those of package vfio.
-func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
+func (m *VM) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
 	if err := target.Startable(m.running, m.removed); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (m *Machine) Start(ctx context.Context, h target.Host, _ plan.Plan) error {
 
 // take opens the nodes of all devices, each once, and writes down what the monitor
 // is told.
-func (m *Machine) take(on target.Sys) error {
+func (m *VM) take(on target.Sys) error {
 	var all []vfio.Nodes
 	var paths []string
 	for _, d := range m.had.Devices {
@@ -109,7 +109,7 @@ func (m *Machine) take(on target.Sys) error {
 }
 
 // back closes what is open and returns what the host has of it still.
-func (m *Machine) back(ctx context.Context) error {
+func (m *VM) back(ctx context.Context) error {
 	err := m.close()
 	if m.on != nil {
 		err = errors.Join(err, vfio.Return(ctx, m.on, m.had))
@@ -118,7 +118,7 @@ func (m *Machine) back(ctx context.Context) error {
 	return err
 }
 
-func (m *Machine) close() error {
+func (m *VM) close() error {
 	var errs []error
 	for _, f := range m.open {
 		errs = append(errs, f.Close())
@@ -128,17 +128,17 @@ func (m *Machine) close() error {
 }
 
 // Plug is part of target.Container.
-func (m *Machine) Plug(context.Context, target.Host, plan.Plan) error {
+func (m *VM) Plug(context.Context, target.Host, plan.Plan) error {
 	return &target.CannotError{Target: m.target, Why: "nothing is plugged into a running virtual machine", Hint: "start it with the device"}
 }
 
 // Unplug is part of target.Container.
-func (m *Machine) Unplug(context.Context, target.Host, plan.Plan) error {
+func (m *VM) Unplug(context.Context, target.Host, plan.Plan) error {
 	return &target.CannotError{Target: m.target, Why: "nothing is pulled out of a running virtual machine", Hint: "stop it"}
 }
 
 // Observe is part of target.Container: the nodes are those that the monitor has.
-func (m *Machine) Observe(context.Context, observe.Request) (observe.Observation, error) {
+func (m *VM) Observe(context.Context, observe.Request) (observe.Observation, error) {
 	if !m.running {
 		return observe.Observation{}, target.ErrNotRunning
 	}
@@ -146,7 +146,7 @@ func (m *Machine) Observe(context.Context, observe.Request) (observe.Observation
 }
 
 // LookAtHost is part of target.Machine.
-func (m *Machine) LookAtHost(ctx context.Context, h target.Host) (observe.Host, error) {
+func (m *VM) LookAtHost(ctx context.Context, h target.Host) (observe.Host, error) {
 	on, err := m.at(ctx, h)
 	if err != nil {
 		return observe.Host{}, err
@@ -158,7 +158,7 @@ func (m *Machine) LookAtHost(ctx context.Context, h target.Host) (observe.Host, 
 }
 
 // Stop is part of target.Container.
-func (m *Machine) Stop(ctx context.Context) error {
+func (m *VM) Stop(ctx context.Context) error {
 	if !m.running {
 		return target.ErrNotRunning
 	}
@@ -167,7 +167,7 @@ func (m *Machine) Stop(ctx context.Context) error {
 
 // Crash is part of target.Container: the host goes down with the machine, and nothing
 // is returned.
-func (m *Machine) Crash(context.Context) error {
+func (m *VM) Crash(context.Context) error {
 	if !m.running {
 		return target.ErrNotRunning
 	}
@@ -176,14 +176,14 @@ func (m *Machine) Crash(context.Context) error {
 }
 
 // Warnings is part of target.Container: no hook runs.
-func (m *Machine) Warnings() ([]hookspec.Warning, error) { return nil, nil }
+func (m *VM) Warnings() ([]hookspec.Warning, error) { return nil, nil }
 
 // Running is part of target.Container.
-func (m *Machine) Running() bool { return m.running }
+func (m *VM) Running() bool { return m.running }
 
 // Configuration is part of target.Container: QEMU's arguments, each flag on a line
 // with its value.
-func (m *Machine) Configuration() string {
+func (m *VM) Configuration() string {
 	var b strings.Builder
 	for pair := range slices.Chunk(m.args, 2) {
 		fmt.Fprintln(&b, strings.Join(pair, " "))
@@ -192,7 +192,7 @@ func (m *Machine) Configuration() string {
 }
 
 // Remove is part of target.Container.
-func (m *Machine) Remove(ctx context.Context) error {
+func (m *VM) Remove(ctx context.Context) error {
 	m.removed = true
 	return m.back(ctx)
 }

@@ -29,7 +29,7 @@ type rig struct {
 	t   *testing.T
 	l   *live.Host
 	sys *sys
-	m   *monitor.Machine
+	m   *monitor.VM
 }
 
 // A sys is a live host whose nodes open as a test says.
@@ -275,7 +275,7 @@ func TestStartsAtOnce(t *testing.T) {
 		was := r.look()
 		var lock sync.Mutex
 		var wg sync.WaitGroup
-		machines, errs := make([]*monitor.Machine, tc.machines), make([]error, tc.machines)
+		machines, errs := make([]*monitor.VM, tc.machines), make([]error, tc.machines)
 		for i := range machines {
 			name := fmt.Sprint("vm", i)
 			machines[i] = monitor.New("test", name, func(context.Context, target.Host) (target.Sys, error) { return r.l.Sys(), nil })

@@ -38,7 +38,7 @@ func (c *Container) base() *rspec.Spec {
 			{Destination: observe.OwnDir, Type: "bind", Source: c.Inside("own"), Options: []string{"bind", "ro"}},
 		},
 		Linux: &rspec.Linux{
-			CgroupsPath: "/" + c.World.Prefix() + "/" + c.Name,
+			CgroupsPath: "/" + c.Sandbox.Prefix() + "/" + c.Name,
 			Resources:   &rspec.LinuxResources{Devices: []rspec.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}},
 		},
 	}

@@ -12,12 +12,12 @@ import (
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 
+	"gpurig/core/emit/oci"
 	"gpurig/core/host/osroot"
-	"gpurig/core/oci"
 	"gpurig/core/plan"
 	"gpurig/runner/target"
 	"gpurig/runner/target/foreground"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // A Container is a real container. Its directory holds the root, the bundle, the
@@ -57,7 +57,7 @@ func (c *Container) Start(ctx context.Context, h target.Host, p plan.Plan) error
 // emit writes a plan for the runtime. The error is a refusal of package oci, or
 // target.ErrBroken.
 func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (oci.Edits, error) {
-	prefix, err := c.World.Host(ctx, h, p)
+	prefix, err := c.Sandbox.Host(ctx, h, p)
 	if err != nil {
 		return oci.Edits{}, errors.Join(target.ErrBroken, err)
 	}
@@ -68,8 +68,8 @@ func (c *Container) emit(ctx context.Context, h target.Host, p plan.Plan) (oci.E
 	defer root.Close()
 	return oci.Emit(p, oci.Options{
 		IDMap: c.Config.IDMap, Container: c.Config.Name, HostRoot: prefix,
-		NodesDir: c.Inside("nodes"), HookPath: c.World.Inside(world.HookPath), HookFile: c.HookFile(),
-		Resolve: func(p string) (string, error) { return world.Resolve(root, p) },
+		NodesDir: c.Inside("nodes"), HookPath: c.Sandbox.Inside(sandbox.HookPath), HookFile: c.HookFile(),
+		Resolve: func(p string) (string, error) { return sandbox.Resolve(root, p) },
 	})
 }
 
@@ -114,7 +114,7 @@ func (c *Container) command() *exec.Cmd {
 		args = append(args, "--cgroup-manager=cgroupfs")
 	}
 	args = append(args, "run", "--bundle", c.Inside("bundle"), c.Name)
-	cmd := c.World.Command(context.Background(), c.program, args...)
+	cmd := c.Sandbox.Command(context.Background(), c.program, args...)
 	cmd.Stdin = strings.NewReader("")
 	return cmd
 }
@@ -122,7 +122,7 @@ func (c *Container) command() *exec.Cmd {
 // Forget is part of foreground.Program: it removes the runtime's state and its
 // cgroups, as the end of the machine does.
 func (c *Container) Forget() error {
-	return errors.Join(os.RemoveAll(c.Outside("state")), c.World.RemoveCgroups(c.Name+"*"))
+	return errors.Join(os.RemoveAll(c.Outside("state")), c.Sandbox.RemoveCgroups(c.Name+"*"))
 }
 
 // Problem is part of foreground.Program.

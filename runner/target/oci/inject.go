@@ -12,8 +12,8 @@ import (
 	"tags.cncf.io/container-device-interface/pkg/cdi"
 	specs "tags.cncf.io/container-device-interface/specs-go"
 
+	"gpurig/core/emit/oci"
 	"gpurig/core/host"
-	"gpurig/core/oci"
 	"gpurig/core/plan"
 	"gpurig/runner/target"
 )
@@ -41,7 +41,7 @@ const vendorHook = "bin/vendor-hook"
 // the runtime or a hook.
 func (c *Container) Inject(ctx context.Context, h target.Host, in Injection) error {
 	return c.Begin(func() error {
-		prefix, err := c.World.Host(ctx, h, Named(in.Specs))
+		prefix, err := c.Sandbox.Host(ctx, h, Named(in.Specs))
 		if err == nil && in.VendorHook != "" {
 			err = c.install(in.VendorHook)
 		}
@@ -128,16 +128,16 @@ func AllEdits(s *specs.Spec) []*specs.ContainerEdits {
 	return out
 }
 
-// install copies the vendor's program into the world.
+// install copies the vendor's program into the sandbox.
 func (c *Container) install(program string) error {
 	data, err := os.ReadFile(program)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(c.World.Outside(vendorHook), data, 0o755)
+	return os.WriteFile(c.Sandbox.Outside(vendorHook), data, 0o755)
 }
 
-// writeSpecs writes copies of the Specs whose host paths are those of the world.
+// writeSpecs writes copies of the Specs whose host paths are those of the sandbox.
 // The library would look for a node's number at its path on the host, which is
 // no path of ours: it is filled in as the library does.
 func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Injection) error {
@@ -149,7 +149,7 @@ func (c *Container) writeSpecs(dir string, root host.Root, prefix string, in Inj
 		return err
 	}
 	for i, s := range in.Specs {
-		moved, err := Moved(s, root, prefix, c.World.Inside(vendorHook))
+		moved, err := Moved(s, root, prefix, c.Sandbox.Inside(vendorHook))
 		if err != nil {
 			return err
 		}

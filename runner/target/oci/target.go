@@ -1,5 +1,5 @@
 // Package oci is the target that makes containers by an OCI runtime, runc or
-// crun: a bundle with a configuration of ours, the edits of package core/oci in
+// crun: a bundle with a configuration of ours, the edits of package core/emit/oci in
 // it, and the probe as first process.
 //
 // What an engine would do beyond that is done here: before each start cdi-hook
@@ -9,7 +9,7 @@
 // Inject starts a container the other way, by the CDI reference implementation
 // and the hooks that the Spec names, to compare the two.
 //
-// It runs in a namespace of package world and needs root.
+// It runs in a namespace of package sandbox and needs root.
 package oci
 
 import (
@@ -22,7 +22,7 @@ import (
 	"gpurig/runner/image"
 	"gpurig/runner/target"
 	"gpurig/runner/target/foreground"
-	"gpurig/runner/target/world"
+	"gpurig/runner/target/sandbox"
 )
 
 // Options adjust a target. The zero value finds everything itself.
@@ -36,7 +36,7 @@ type Options struct {
 // An OCI is the target. It is safe for use by several goroutines; each of its
 // containers belongs to one at a time.
 type OCI struct {
-	*foreground.Worlds
+	*foreground.Sandboxes
 	runtime string                                 // "runc" or "crun"
 	able    func() (programs, *target.CannotError) // the programs, or why there can be no container
 }
@@ -58,7 +58,7 @@ func New(opts Options) *OCI {
 		}
 	}
 	t := &OCI{runtime: opts.Runtime, able: sync.OnceValues(func() (programs, *target.CannotError) { return find(opts) })}
-	t.Worlds = foreground.NewWorlds(opts.Images, t.open)
+	t.Sandboxes = foreground.NewSandboxs(opts.Images, t.open)
 	return t
 }
 
@@ -82,7 +82,7 @@ func (t *OCI) Capabilities() target.Capabilities {
 
 // programs are what is run, by absolute path.
 type programs struct {
-	world.Programs
+	sandbox.Programs
 	runtime string
 }
 
@@ -90,8 +90,8 @@ type programs struct {
 func find(o Options) (programs, *target.CannotError) {
 	var p programs
 	var cannot *target.CannotError
-	p.Programs, cannot = world.Find("oci", o.Probe, o.Hook,
-		world.Tool{Name: o.Runtime, Hint: "install an OCI runtime: apt-get install runc crun", Path: &p.runtime})
+	p.Programs, cannot = sandbox.Find("oci", o.Probe, o.Hook,
+		sandbox.Tool{Name: o.Runtime, Hint: "install an OCI runtime: apt-get install runc crun", Path: &p.runtime})
 	return p, cannot
 }
 
@@ -111,7 +111,7 @@ func mayLoadRules() string {
 }
 
 // open sets up what containers of one cgroup version share.
-func (t *OCI) open(cgroup string) (*world.World, *target.CannotError) {
+func (t *OCI) open(cgroup string) (*sandbox.Sandbox, *target.CannotError) {
 	p, cannot := t.able()
 	if cannot != nil {
 		return nil, cannot
@@ -121,7 +121,7 @@ func (t *OCI) open(cgroup string) (*world.World, *target.CannotError) {
 			return nil, &target.CannotError{Target: "oci", Why: why, Hint: "install runc, or use cgroup v1"}
 		}
 	}
-	w, err := world.Open(cgroup, "", p.Programs)
+	w, err := sandbox.Open(cgroup, "", p.Programs)
 	if err != nil {
 		return nil, &target.CannotError{Target: "oci", Why: err.Error()}
 	}
@@ -130,7 +130,7 @@ func (t *OCI) open(cgroup string) (*world.World, *target.CannotError) {
 
 // Create is part of target.Target.
 func (t *OCI) Create(ctx context.Context, c target.Config) (target.Container, error) {
-	base, err := t.Worlds.Create(ctx, c)
+	base, err := t.Sandboxes.Create(ctx, c)
 	if err != nil {
 		return nil, err
 	}

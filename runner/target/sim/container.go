@@ -80,7 +80,7 @@ func (c *Container) start(h target.Host, e emission) error {
 	if err := c.makeOCINodes(&m, e.nodes); err != nil {
 		return err
 	}
-	c.running = &view{space: s, conf: &c.conf, manager: c.sim.manager(), cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
+	c.running = &view{mountNS: s, conf: &c.conf, manager: c.sim.manager(), cgroup: liblxc.NewCgroup(c.conf.Devices), groups: c.groups()}
 	if c.hooks("mount") || c.hooks("start-host") {
 		if err := c.hook(s, stage.Apply, c.cacheKey(h)); err != nil {
 			return fmt.Errorf("lxc.hook: %w", err)
@@ -109,7 +109,7 @@ func (c *Container) preStart(e emission) (err error) {
 }
 
 // mountDev mounts the fresh /dev. LXC makes the folder where the image has none.
-func (c *Container) mountDev(s *space) error {
+func (c *Container) mountDev(s *mountNS) error {
 	if _, err := c.root.Entry("/dev"); err != nil && !c.readOnly {
 		if err := c.root.Mkdir("/dev", 0o755); err != nil {
 			return fmt.Errorf("mkdir /dev: %w", err)
@@ -125,12 +125,12 @@ func (c *Container) mountDev(s *space) error {
 }
 
 // space returns the container's root with nothing mounted on it.
-func (c *Container) space() *space {
+func (c *Container) space() *mountNS {
 	var flags []string
 	if c.readOnly {
 		flags = []string{"ro"}
 	}
-	return newSpace(c.root, flags)
+	return newMountNS(c.root, flags)
 }
 
 func (c *Container) hooks(name string) bool { return len(c.conf.Hooks[name]) > 0 }

@@ -6,9 +6,9 @@ import (
 	"path"
 
 	"gpurig/core/device"
+	"gpurig/core/emit/lxc"
 	"gpurig/core/hookspec"
 	"gpurig/core/host"
-	"gpurig/core/lxc"
 	"gpurig/core/plan"
 	"gpurig/fakehw/tree"
 	"gpurig/runner/target/liblxc"

@@ -36,7 +36,7 @@ func (j *journal) Remove() error {
 
 // hook does what cdi-hook does at a stage, by the same code. key says what libraries
 // are where; empty: that is not known.
-func (c *Container) hook(s *space, at stage.Stage, key string) error {
+func (c *Container) hook(s *mountNS, at stage.Stage, key string) error {
 	if err := c.file.CheckContainer(c.config.Name); err != nil && c.sim.oci == "" { // no OCI runtime says the name
 		return fmt.Errorf("cdi-hook: the hook file %w", err)
 	}
@@ -61,9 +61,9 @@ func (c *Container) hook(s *space, at stage.Stage, key string) error {
 }
 
 // rootIn is the container's root as its hooks work in it, as mounted in s.
-func (c *Container) rootIn(s *space) root {
+func (c *Container) rootIn(s *mountNS) root {
 	uid, _ := inside(c.conf.UIDs, c.file.Owner.UID)
-	return root{space: s, uid: uid, owner: c.file.Owner}
+	return root{mountNS: s, uid: uid, owner: c.file.Owner}
 }
 
 // cacheKey says what a loader cache is made from: the image, the host, and what

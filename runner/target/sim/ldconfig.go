@@ -26,7 +26,7 @@ func (c *Container) Run(_ context.Context, program string, args ...string) (obse
 	if info, err := c.running.Lstat(program); err != nil || !info.Mode.IsRegular() {
 		return observe.Ran{Code: 127, Output: program + ": not found"}, nil
 	}
-	if err := ldconfig(c.running.space); err != nil {
+	if err := ldconfig(c.running.mountNS); err != nil {
 		return observe.Ran{Code: 1, Output: err.Error()}, nil
 	}
 	return observe.Ran{}, nil
@@ -35,7 +35,7 @@ func (c *Container) Run(_ context.Context, program string, args ...string) (obse
 // ldconfig does what the image's own does: it makes the links of SONAMEs in the folders
 // of the configuration, and then a cache. A link that it cannot make it leaves out with a
 // warning, a cache ends it.
-func ldconfig(s *space) error {
+func ldconfig(s *mountNS) error {
 	v := cacheView{s}
 	folders, _ := ldcache.Conf(v)
 	built := ldcache.Build(v, folders)
@@ -66,11 +66,11 @@ func ldconfig(s *space) error {
 }
 
 // cacheView shows a space to package ldcache.
-type cacheView struct{ *space }
+type cacheView struct{ *mountNS }
 
 // Lstat is part of ldcache.View.
 func (v cacheView) Lstat(p string) (ldcache.Info, error) {
-	i, err := v.space.Lstat(p)
+	i, err := v.mountNS.Lstat(p)
 	return ldcache.Info{Mode: i.Mode, Size: i.Size}, err
 }
 

@@ -5,7 +5,7 @@ import (
 	"path"
 	"strings"
 
-	"gpurig/core/lxd"
+	"gpurig/core/emit/lxd"
 	"gpurig/core/plan"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"

@@ -17,7 +17,7 @@ import (
 type mounter struct {
 	flags func(e liblxc.Entry, source []string) []string // of a finished mount, given its source's; nil: as liblxc
 
-	space *space
+	space *mountNS
 	host  host.Root
 	made  map[string]*tree.Entry // nodes of the container's own, by path on the host
 }

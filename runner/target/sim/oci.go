@@ -11,7 +11,7 @@ import (
 	rspec "github.com/opencontainers/runtime-spec/specs-go"
 
 	"gpurig/core/device"
-	"gpurig/core/oci"
+	"gpurig/core/emit/oci"
 	"gpurig/core/plan"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"

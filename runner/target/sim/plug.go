@@ -53,7 +53,7 @@ func (c *Container) change(verb string, h target.Host, p plan.Plan) error {
 }
 
 func (c *Container) carryOut(h target.Host, e emission, gone, added []liblxc.Entry) error {
-	s := c.running.space
+	s := c.running.mountNS
 	for i := len(gone) - 1; i >= 0; i-- {
 		c.unmount(s, gone[i])
 	}
@@ -76,7 +76,7 @@ func (c *Container) carryOut(h target.Host, e emission, gone, added []liblxc.Ent
 // takes back what it made in the root; the running container's /dev is none of
 // it and would have gone with the container.
 func (c *Container) dropLinks(want []hookspec.Link) {
-	r := c.rootIn(c.running.space)
+	r := c.rootIn(c.running.mountNS)
 	for _, l := range c.file.Links {
 		if strings.HasPrefix(l.Path, "/dev/") && !slices.Contains(want, l) {
 			_, _ = r.RemoveLink(l.Path, l.Target)
@@ -86,7 +86,7 @@ func (c *Container) dropLinks(want []hookspec.Link) {
 
 // unmount takes an entry back, with the mount point that create= made for it
 // below /dev: it is nothing without the mount.
-func (c *Container) unmount(s *space, e liblxc.Entry) {
+func (c *Container) unmount(s *mountNS, e liblxc.Entry) {
 	to, err := targetOf(e)
 	if err != nil || !s.remove(to) || e.Create() == "" {
 		return

@@ -80,7 +80,7 @@ func TestRootReadsWithTheRightsOfInroot(t *testing.T) {
 			"read":    func(r stage.Root) error { _, err := r.ReadFile(p, 100); return err },
 			"readdir": func(r stage.Root) error { _, err := r.ReadDir(p, 100); return err },
 		} {
-			got := f(root{space: newSpace(memory, nil), owner: hookspec.Owner{UID: host, GID: host}})
+			got := f(root{mountNS: newMountNS(memory, nil), owner: hookspec.Owner{UID: host, GID: host}})
 			want := f(real)
 			if class(got) != class(want) {
 				t.Errorf("%s %s: in memory %v, on disk %v", what, p, got, want)

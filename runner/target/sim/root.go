@@ -21,7 +21,7 @@ import (
 // the plan's own mounts, of which there are no others; changes are made on the container's own file systems alone, the
 // root and the fresh /dev, and their paths cross no other.
 type root struct {
-	*space
+	*mountNS
 	uid   uint32         // of the container's root, as the file system has it
 	owner hookspec.Owner // and as the host has it
 }
@@ -62,7 +62,7 @@ func (r root) Readlink(p string) (string, error) {
 	if err := r.may("readlink", p, false, 0); err != nil {
 		return "", err
 	}
-	return r.space.Readlink(p)
+	return r.mountNS.Readlink(p)
 }
 
 func (r root) Lstat(p string) (inroot.Info, error) {
@@ -81,7 +81,7 @@ func (r root) ReadFile(p string, limit int64) ([]byte, error) {
 	if err := r.may("open", p, true, 4); err != nil {
 		return nil, err
 	}
-	data, err := r.space.ReadFile(p)
+	data, err := r.mountNS.ReadFile(p)
 	if err == nil && int64(len(data)) > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: inroot.ErrLimit}
 	}
@@ -92,7 +92,7 @@ func (r root) OpenFile(p string) (inroot.File, error) {
 	if err := r.may("open", p, true, 4); err != nil {
 		return nil, err
 	}
-	data, err := r.space.ReadFile(p)
+	data, err := r.mountNS.ReadFile(p)
 	return file{bytes.NewReader(data)}, err
 }
 
@@ -104,7 +104,7 @@ func (r root) ReadDir(p string, limit int) ([]string, error) {
 	if err := r.may("open", p, true, 0); err != nil {
 		return nil, err
 	}
-	names, err := r.space.ReadDir(p)
+	names, err := r.mountNS.ReadDir(p)
 	if err == nil { // what is no folder is told first
 		err = r.may("open", p, true, 4)
 	}

@@ -44,7 +44,7 @@ func TestRootAnswersAsInroot(t *testing.T) {
 		if err != nil {
 			t.Skipf("the disk cannot be worked on: %v", err)
 		}
-		memory := root{space: newSpace(tree.New(), nil), uid: uint32(os.Geteuid())}
+		memory := root{mountNS: newMountNS(tree.New(), nil), uid: uint32(os.Geteuid())}
 		var calls []string
 		for range 60 {
 			p, text, data, yes := path(), texts[r.IntN(len(texts))], []byte(texts[r.IntN(3)]), r.IntN(2) == 0
@@ -231,7 +231,7 @@ func TestWhatStartsLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := func(of *tree.Tree) []string { // the cache is made anew, of the same libraries
-			return slices.DeleteFunc(listed(t, root{space: newSpace(of, nil)}, "/"), func(l string) bool { return strings.HasPrefix(l, "/etc/ld.so.cache") })
+			return slices.DeleteFunc(listed(t, root{mountNS: newMountNS(of, nil)}, "/"), func(l string) bool { return strings.HasPrefix(l, "/etc/ld.so.cache") })
 		}
 		if diff := cmp.Diff(list(was), list(c.root)); diff != "" {
 			t.Errorf("%s: the root is not as it was (-was +is):\n%s", img, diff)

@@ -17,7 +17,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gpurig/core/lxc"
+	"gpurig/core/emit/lxc"
 	"gpurig/fakehw/tree"
 	"gpurig/hook/stage"
 	"gpurig/runner/image"

@@ -14,7 +14,7 @@ import (
 
 // A view is a running container as its first process sees it.
 type view struct {
-	*space
+	*mountNS
 	conf    *liblxc.Conf
 	manager string // what says "container=" to the first process
 	cgroup  liblxc.Cgroup
@@ -92,7 +92,7 @@ func (v *view) Head(p string, n int) ([]byte, error) {
 	if err := v.readable(p); err != nil {
 		return nil, err
 	}
-	return v.space.Head(p, n)
+	return v.mountNS.Head(p, n)
 }
 
 // ReadDir is part of host.Root.
@@ -100,7 +100,7 @@ func (v *view) ReadDir(p string) ([]string, error) {
 	if err := v.readable(p); err != nil {
 		return nil, err
 	}
-	return v.space.ReadDir(p)
+	return v.mountNS.ReadDir(p)
 }
 
 // readable says whether the container's root may read p: its own files always, the host's

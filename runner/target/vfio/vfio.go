@@ -55,19 +55,19 @@ func (t *Target) Capabilities() target.Capabilities {
 	return c
 }
 
-// Machine is part of target.Hypervisor.
-func (t *Target) Machine(_ context.Context, c target.Config) (target.Machine, error) {
+// VM is part of target.Hypervisor.
+func (t *Target) VM(_ context.Context, c target.Config) (target.VM, error) {
 	if c.Alone == "" {
 		return nil, fmt.Errorf("machine %s: the host that it is on is not named", c.Name)
 	}
 	m := &machine{target: t, alone: c.Alone}
-	m.Machine = monitor.New(Name, c.Name, m.at)
+	m.VM = monitor.New(Name, c.Name, m.at)
 	return m, nil
 }
 
 // A machine is one of the machines on an entered host.
 type machine struct {
-	*monitor.Machine
+	*monitor.VM
 	target *Target
 	alone  string
 	on     *entered // nil: not yet
@@ -118,7 +118,7 @@ func (t *Target) enter(ctx context.Context, m *machine, h target.Host) (*entered
 
 // Remove is part of target.Container: the last leaves the host.
 func (m *machine) Remove(ctx context.Context) error {
-	err := m.Machine.Remove(ctx)
+	err := m.VM.Remove(ctx)
 	m.target.mu.Lock()
 	defer m.target.mu.Unlock()
 	e := m.on

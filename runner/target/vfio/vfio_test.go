@@ -53,9 +53,9 @@ func open(t *testing.T) *vfio.Target {
 	return v
 }
 
-func machineOf(t *testing.T, v *vfio.Target, name string) target.Machine {
+func machineOf(t *testing.T, v *vfio.Target, name string) target.VM {
 	t.Helper()
-	m, err := v.Machine(t.Context(), target.Config{Name: name, Alone: "test"})
+	m, err := v.VM(t.Context(), target.Config{Name: name, Alone: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func machineOf(t *testing.T, v *vfio.Target, name string) target.Machine {
 }
 
 // give plans a mediated device for the machine.
-func give(t *testing.T, l *live.Host, m target.Machine, name string) {
+func give(t *testing.T, l *live.Host, m target.VM, name string) {
 	t.Helper()
 	req := request.Request{Type: request.MDev, MDev: "nvidia-560", VM: true}
 	p, err := corevfio.Make(l.Sys(), l.Model(), []corevfio.Ask{{Name: "gpu0", Request: req}}, corevfio.Options{Instance: name})
@@ -87,7 +87,7 @@ func TestMachinesOnAnEnteredHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, m := range map[string]target.Machine{"vm1": one, "vm2": two} {
+	for name, m := range map[string]target.VM{"vm1": one, "vm2": two} {
 		give(t, l, m, name)
 		if err := m.Start(ctx, h, plan.Plan{}); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestMachinesOnAnEnteredHost(t *testing.T) {
 	if len(mdevs) != 2 || entered != 1 {
 		t.Fatalf("%d mediated devices, entered %d times; want 2 and once", len(mdevs), entered)
 	}
-	for _, m := range []target.Machine{one, two} {
+	for _, m := range []target.VM{one, two} {
 		o, err := m.Observe(ctx, observe.Request{})
 		if err != nil || len(o.Nodes) != 2 || o.Nodes[0].Open != observe.Allowed || o.Nodes[1].Open != observe.Allowed {
 			t.Errorf("nodes %+v, %v", o.Nodes, err)
@@ -107,7 +107,7 @@ func TestMachinesOnAnEnteredHost(t *testing.T) {
 	if err := l.Sys().Write(remove, []byte("1")); !errors.Is(err, syscall.EBUSY) {
 		t.Errorf("removed while a machine has it open: %v; want EBUSY", err)
 	}
-	for _, m := range []target.Machine{one, two} {
+	for _, m := range []target.VM{one, two} {
 		if err := m.Stop(ctx); err != nil {
 			t.Error(err)
 		}
@@ -185,7 +185,7 @@ func TestALostHostIsBroken(t *testing.T) {
 	if _, err := m.LookAtHost(ctx, target.Host{}); !errors.Is(err, target.ErrBroken) {
 		t.Errorf("no host: %v; want %v", err, target.ErrBroken)
 	}
-	if _, err := v.Machine(ctx, target.Config{Name: "vm1"}); err == nil {
+	if _, err := v.VM(ctx, target.Config{Name: "vm1"}); err == nil {
 		t.Error("a machine was made that has no word for its host")
 	}
 }

@@ -1,0 +1,3 @@
+package ctlsocket
+
+var Sockets = sockets

@@ -1,3 +1,0 @@
-package reach
-
-var Sockets = sockets

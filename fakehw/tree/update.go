@@ -1,0 +1,75 @@
+package tree
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Change is one path at which a tree became another.
+type Change struct {
+	Path string
+	Kind ChangeKind
+}
+
+// A ChangeKind says what became of a path.
+type ChangeKind int
+
+// An entry that turns into something else (a file into a directory, a link with
+// another target, a node with another number) is Removed and then Added.
+const (
+	Altered ChangeKind = iota // content, mode, owner or size
+	Removed
+	Added
+)
+
+// Update makes t equal to next and says where it was not. What stays keeps its
+// Entry, so whoever holds one sees its new content; what is removed keeps the
+// content it had. A directory is listed before what is in it, and with it. Do
+// not use next afterwards: t has taken entries of it.
+func (t *Tree) Update(next *Tree) []Change {
+	t.last.e = nil
+	var out []Change
+	update("/", t.root, next.root, &out)
+	return out
+}
+
+func update(p string, old, next *Entry, out *[]Change) {
+	same := old.Info == next.Info && bytes.Equal(old.Data, next.Data)
+	if !same {
+		*out = append(*out, Change{p, Altered})
+		old.Info, old.Data = next.Info, next.Data
+	}
+	if !old.Mode.IsDir() {
+		return
+	}
+	at := strings.TrimSuffix(p, "/") + "/"
+	for _, name := range slices.Sorted(maps.Keys(old.Children)) {
+		if n := next.Children[name]; n == nil || !sameThing(old.Children[name], n) {
+			note(at+name, old.Children[name], Removed, out)
+			delete(old.Children, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(next.Children)) {
+		if o := old.Children[name]; o != nil {
+			update(at+name, o, next.Children[name], out)
+			continue
+		}
+		old.Children[name] = next.Children[name]
+		note(at+name, next.Children[name], Added, out)
+	}
+}
+
+// sameThing reports whether a can become b without being another inode.
+func sameThing(a, b *Entry) bool {
+	return a.Mode.Type() == b.Mode.Type() && a.Target == b.Target && a.Num == b.Num
+}
+
+// note lists e and all below it.
+func note(p string, e *Entry, kind ChangeKind, out *[]Change) {
+	_ = walk(p, e, func(at string, _ *Entry) error { // fails only if we do
+		*out = append(*out, Change{at, kind})
+		return nil
+	})
+}

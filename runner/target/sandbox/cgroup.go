@@ -1,0 +1,112 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// hierarchies returns the mount points of cgroups at root: of version 2 root itself,
+// of version 1 those below it, one for each controller. Ours have that of devices
+// alone; a daemon that was joined has what the machine has.
+func hierarchies(root string) ([]string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(root, &st); err != nil {
+		return nil, &os.PathError{Op: "statfs", Path: root, Err: err}
+	}
+	if st.Type == unix.CGROUP2_SUPER_MAGIC {
+		return []string{root}, nil
+	}
+	all, err := filepath.Glob(filepath.Join(root, "*"))
+	return slices.DeleteFunc(all, func(p string) bool { // "cpu" may be a link to "cpu,cpuacct"
+		st, err := os.Lstat(p)
+		return err != nil || !st.IsDir()
+	}), err
+}
+
+// cgroupDirs returns directories of ours below root, a mount point of cgroups.
+func cgroupDirs(root, pattern string) ([]string, error) {
+	mounts, err := hierarchies(root)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, at := range mounts {
+		dirs, err := filepath.Glob(filepath.Join(at, pattern))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, dirs...)
+	}
+	return out, nil
+}
+
+// removeCgroups removes the cgroup directories that match a pattern of ours. Who made
+// them removes those of a container that ended well; liblxc's "pivot" always
+// stays.
+func removeCgroups(root, pattern string) error {
+	if !strings.HasPrefix(pattern, prefixStart) {
+		return nil // nothing was claimed
+	}
+	dirs, errs := cgroupDirs(root, pattern)
+	for _, d := range dirs {
+		errs = errors.Join(errs, removeCgroup(d))
+	}
+	return errs
+}
+
+// sweepCgroups removes what a run that was killed left behind. What is still
+// ending there is no fault of this run: it stays for the next one.
+func sweepCgroups(root string) error {
+	dirs, err := cgroupDirs(root, prefixStart+"*-*")
+	return errors.Join(err, sweep(dirs, func(d string) error {
+		if err := removeCgroup(d); !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+		return nil
+	}))
+}
+
+// removeCgroup removes a cgroup and those below it. The kernel lets go of one
+// a moment after its last process.
+func removeCgroup(dir string) error {
+	var all []string
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && d.IsDir() {
+			all = append(all, p)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if err := rmdirPatiently(all[i]); err != nil {
+			return fmt.Errorf("cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+func rmdirPatiently(dir string) error {
+	for wait := time.Millisecond; ; wait *= 2 {
+		err := os.Remove(dir)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || wait > time.Second {
+			return err
+		}
+		time.Sleep(wait)
+	}
+}

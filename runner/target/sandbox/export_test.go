@@ -1,0 +1,4 @@
+package sandbox
+
+// PID is the helper process.
+func (k *nsHolder) PID() int { return k.pid }
