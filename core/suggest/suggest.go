@@ -11,8 +11,8 @@ import (
 // product of the lengths.
 const longest = 600
 
-// Nearest returns the known words that differ from word in few letters, at most n,
-// nearest first. Case does not count.
+// Nearest returns the known words that differ from word in few letters and share
+// some with it, at most n, nearest first. Case does not count.
 func Nearest(word string, known []string, n int) []string {
 	w := []rune(strings.ToLower(word))
 	limit := 1 + len(w)/3
@@ -26,7 +26,7 @@ func Nearest(word string, known []string, n int) []string {
 		if len(w) > longest || len(r)-len(w) > limit || len(w)-len(r) > limit {
 			continue
 		}
-		if d := distance(w, r); d <= limit {
+		if d := distance(w, r); d <= limit && d < max(2, len(r)) {
 			near = append(near, candidate{k, d})
 		}
 	}
