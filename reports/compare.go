@@ -76,7 +76,7 @@ func (c *Comparison) add(key string, old Result, had bool, r Result) {
 	switch {
 	case r.Verdict == Fail && old.Verdict != Fail:
 		for _, f := range r.Findings {
-			ch.Detail = append(ch.Detail, f.Line())
+			ch.Detail = append(ch.Detail, f.Text())
 		}
 		c.NewlyFailing = append(c.NewlyFailing, ch)
 	case r.Verdict == Broken && old.Verdict != Broken:
@@ -91,7 +91,7 @@ func (c *Comparison) add(key string, old Result, had bool, r Result) {
 		c.NewlySkipped = append(c.NewlySkipped, ch)
 	case r.Verdict == Differ && old.Verdict != Differ:
 		for _, f := range r.Findings {
-			ch.Detail = append(ch.Detail, f.Line())
+			ch.Detail = append(ch.Detail, f.Text())
 		}
 		c.Differing = append(c.Differing, ch)
 	default:

@@ -15,7 +15,7 @@ func groups(results []Result) [][]Result {
 	for _, r := range results {
 		key := fmt.Sprintf("%q %q %q %q", r.Scenario, r.Verdict, r.Reason, r.Evidence)
 		for _, f := range r.Findings {
-			key += fmt.Sprintf(" %q", f)
+			key += fmt.Sprintf(" %q", f.Text())
 		}
 		i, ok := at[key]
 		if !ok {
@@ -43,7 +43,7 @@ func causes(results []Result) []cause {
 		if len(r.Findings) > 0 {
 			f := r.Findings[0]
 			f.Container, f.Step = "", ""
-			text = f.Line()
+			text = f.Text()
 		}
 		count[oneLine(text)]++
 	}

@@ -221,7 +221,7 @@ func caseOf(group []Result, rows map[string]pageRow, open bool) pageCase {
 		}
 	}
 	for _, res := range group {
-		c.Results = append(c.Results, pageResult{rows[res.Key()], oneLine(res.ID()), stationsOf(res.Stations)})
+		c.Results = append(c.Results, pageResult{rows[res.Key()], oneLine(res.ID()), oneLine(res.Place()), oneLine(res.Run), stationsOf(res.Stations)})
 	}
 	return c
 }

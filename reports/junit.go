@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -40,13 +41,16 @@ type (
 		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
-		Class   string     `xml:"classname,attr"`
-		Name    string     `xml:"name,attr"`
-		Time    string     `xml:"time,attr"`
-		Failure *junitText `xml:"failure,omitempty"`
-		Error   *junitText `xml:"error,omitempty"`
-		Skipped *junitText `xml:"skipped,omitempty"`
-		Out     string     `xml:"system-out,omitempty"`
+		Class   string      `xml:"classname,attr"`
+		Name    string      `xml:"name,attr"`
+		Time    string      `xml:"time,attr"`
+		File    string      `xml:"file,attr,omitempty"`
+		Line    int         `xml:"line,attr,omitempty"`
+		Facts   *junitFacts `xml:"properties,omitempty"`
+		Failure *junitText  `xml:"failure,omitempty"`
+		Error   *junitText  `xml:"error,omitempty"`
+		Skipped *junitText  `xml:"skipped,omitempty"`
+		Out     string      `xml:"system-out,omitempty"`
 	}
 	junitText struct {
 		Message string `xml:"message,attr"`
@@ -119,16 +123,19 @@ func junitOf(r Result) junitCase {
 	if !ok {
 		area = "scenarios"
 	}
-	c := junitCase{Class: "gpurig." + r.Target + "." + area, Name: clean(r.ID()), Time: seconds(r.DurationMS)}
+	c := junitCase{Class: "gpurig." + r.Target + "." + area, Name: clean(r.ID()), Time: seconds(r.DurationMS), File: clean(r.File), Line: r.Line}
+	if r.Run != "" {
+		c.Facts = &junitFacts{[]junitFact{{"run", clean(r.Run)}}}
+	}
 	switch r.Verdict {
 	case Fail:
 		first := Finding{What: "no finding was recorded"}
 		if len(r.Findings) > 0 {
 			first = r.Findings[0]
 		}
-		c.Failure = &junitText{Message: clean(first.Line()), Type: first.Station, Text: clean(findingsText(r))}
+		c.Failure = &junitText{Message: clean(first.Text()), Type: first.Station, Text: clean(findingsText(r))}
 	case Broken:
-		c.Error = &junitText{Message: clean(r.Reason), Type: "broken", Text: clean(strings.Join(r.Evidence, "\n"))}
+		c.Error = &junitText{Message: clean(r.Reason), Type: "broken", Text: clean(strings.Join(append(slices.Clip(r.Evidence), r.Place(), r.Run), "\n"))}
 	case Differ: // no failure of the product: a passed case that says so
 		c.Out = clean(differTitle + "\n" + findingsText(r))
 	case Skip:
@@ -146,16 +153,19 @@ func findingsText(r Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", r.Title)
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "\n%s\n", f.Line())
+		fmt.Fprintf(&b, "\n%s\n", r.at(f))
 		if f.Next != "" {
 			fmt.Fprintf(&b, "  next: %s\n", f.Next)
 		}
 	}
+	if r.Run != "" {
+		fmt.Fprintf(&b, "\nagain: %s\n", r.Run)
+	}
 	return b.String()
 }
 
-// Line says a finding in one line: where it differs, what was wanted and seen.
-func (f Finding) Line() string {
+// Text says a finding in one line: where it differs, what was wanted and seen.
+func (f Finding) Text() string {
 	var where []string
 	for _, s := range []string{f.Station, f.Container, f.Step} {
 		if s != "" {

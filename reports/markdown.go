@@ -79,7 +79,7 @@ func shorten(s string) []byte {
 const differTitle = "Differ: the manager's own implementation does it another way"
 
 func brokenLines(res Result) string {
-	lines := []string{"  - " + cell(res.Reason)}
+	lines := []string{"  - " + cell(prefixed(res.Place(), res.Reason))}
 	for _, l := range res.Evidence {
 		lines = append(lines, "    - "+cell(l))
 	}
@@ -89,9 +89,9 @@ func brokenLines(res Result) string {
 func findingLines(res Result) string {
 	var lines []string
 	for i, f := range res.Findings {
-		lines = append(lines, "  - "+cell(f.Line()))
+		lines = append(lines, "  - "+cell(res.at(f)))
 		if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
-			lines = append(lines, "    - next: "+cell(f.Next))
+			lines = append(lines, "    - next: "+code(f.Next))
 		}
 	}
 	return strings.Join(lines, "\n")
@@ -172,6 +172,9 @@ func list(b *strings.Builder, title string, results []Result, detail func(Result
 		if d := detail(res); d != "" {
 			fmt.Fprintln(b, d)
 		}
+		if res.Run != "" {
+			fmt.Fprintf(b, "  - again: %s\n", code(res.Run))
+		}
 	}
 }
 
@@ -188,6 +191,9 @@ func skips(b *strings.Builder, results []Result) {
 		fmt.Fprintf(b, "- %d x %s\n", byReason[reason], cell(reason))
 	}
 }
+
+// code is a command that can be copied.
+func code(s string) string { return "`" + strings.ReplaceAll(oneLine(s), "`", "'") + "`" }
 
 // cell keeps a text from being markup: names may come from a container.
 func cell(s string) string {

@@ -68,6 +68,8 @@ type (
 	pageResult struct {
 		pageRow
 		ID       string
+		Place    string // of the scenario
+		Run      string // the command that runs it again
 		Stations []pageStation
 	}
 	pageFinding struct{ Where, What, Want, Got string }

@@ -69,6 +69,9 @@ type Result struct {
 	Host       string            `json:"host"`              // profile
 	Target     string            `json:"target"`            // "sim", "lxc", …
 	Labels     []string          `json:"labels,omitempty"`
+	File       string            `json:"file,omitempty"` // of the scenario; a shipped one's below the scenarios folder
+	Line       int               `json:"line,omitempty"` // there: of what is not as expected first, else 1
+	Run        string            `json:"run,omitempty"`  // the command that runs this result again
 	Verdict    Verdict           `json:"verdict"`
 	Reason     string            `json:"reason,omitempty"`   // why it is skip or broken
 	Evidence   []string          `json:"evidence,omitempty"` // lines that tell more of why it is broken: the end of a daemon's log
@@ -112,7 +115,8 @@ type Finding struct {
 	What      string `json:"what"`           // the thing: "/dev/nvidia-uvm"
 	Want      string `json:"want"`
 	Got       string `json:"got"`
-	Next      string `json:"next,omitempty"` // what to look at next, one sentence
+	Line      int    `json:"line,omitempty"` // of the scenario's file, that expects it
+	Next      string `json:"next,omitempty"` // the command that shows where to look next, a comment behind it
 }
 
 // Stations are digests (SHA-256, hex, 12 characters) of the values along the

@@ -31,10 +31,17 @@ func sample() reports.Report {
 				Stations: reports.Stations{Spec: "aaa", Plan: map[string]string{"c1": "bbb"}}},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "sim", Verdict: reports.Fail, DurationMS: 3,
 				Across:   []reports.Agreement{{With: "lxc", Entries: 40, Agree: 39}},
-				Findings: []reports.Finding{{Station: "inside", Container: "c1", What: "/dev/\x1b[2Jx</script>\u202e|`", Want: "allowed", Got: "denied", Next: "look at the cgroup rule"}}},
+				Findings: []reports.Finding{{Station: "inside", Container: "c1", What: "/dev/\x1b[2Jx</script>\u202e|`", Want: "allowed", Got: "denied", Line: 7, Next: "gpurig explain dgpu/uvm --target sim --station plan  # the Spec has it"}}},
 			{Scenario: "dgpu/lost", Title: "Lost.", Host: "t4-server", Target: "lxc", Verdict: reports.Broken, Reason: "lxc-start died\nwith \xff", Evidence: []string{"its log", "<b>its end</b> | \x1b[31m"}},
 			{Scenario: "dgpu/uvm", Title: "No uvm.", Host: "t4-server", Target: "lxc", Verdict: reports.Skip, Reason: "needs root"},
 		},
+	}
+	for i := range r.Results {
+		res := &r.Results[i]
+		res.File, res.Line, res.Run = res.Scenario+".yaml", 1, "gpurig run '"+res.ID()+"' --target "+res.Target
+		if len(res.Findings) > 0 {
+			res.Line = res.Findings[0].Line
+		}
 	}
 	r.Finish(true)
 	return r

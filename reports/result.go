@@ -2,6 +2,7 @@ package reports
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,16 @@ import (
 
 // Key names a result within a report: "mig/one-of-two[cgroup=v2,idmap=none] on lxc".
 func (r Result) Key() string { return r.ID() + " on " + r.Target }
+
+// Place is where the scenario stands, and there what is not as expected: "mig/x.yaml:12".
+func (r Result) Place() string { return r.place(r.Line) }
+
+func (r Result) place(line int) string {
+	if r.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", r.File, max(line, 1))
+}
 
 // ID names the scenario and its variant, the same on every target.
 func (r Result) ID() string {

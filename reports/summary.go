@@ -74,7 +74,7 @@ func tell(b *strings.Builder, group []Result) {
 	res := group[0]
 	show.Fprintf(b, "\n%s %s, host %s\n", strings.ToUpper(string(res.Verdict)), res.Key(), res.Host)
 	if len(res.Findings) == 0 {
-		show.Fprintf(b, "  %s\n", oneLine(res.Reason))
+		show.Fprintf(b, "  %s\n", oneLine(prefixed(res.Place(), res.Reason)))
 		for _, l := range res.Evidence {
 			show.Fprintf(b, "    %s\n", oneLine(l))
 		}
@@ -82,14 +82,27 @@ func tell(b *strings.Builder, group []Result) {
 		show.Fprintf(b, "  %s\n", oneLine(res.Title))
 	}
 	for i, f := range res.Findings {
-		show.Fprintf(b, "  %s\n", oneLine(f.Line()))
+		show.Fprintf(b, "  %s\n", oneLine(res.at(f)))
 		if again := i+1 < len(res.Findings) && res.Findings[i+1].Next == f.Next; f.Next != "" && !again {
 			show.Fprintf(b, "    next: %s\n", oneLine(f.Next))
 		}
 	}
+	if res.Run != "" {
+		show.Fprintf(b, "  again: %s\n", oneLine(res.Run))
+	}
 	if len(group) > 1 {
 		show.Fprintf(b, "  and the same of %s\n", strings.Join(alike(group), ", "))
 	}
+}
+
+// at is a finding on one line, with the line of the scenario that expects it.
+func (r Result) at(f Finding) string { return prefixed(r.place(f.Line), f.Text()) }
+
+func prefixed(place, text string) string {
+	if place == "" {
+		return text
+	}
+	return place + ": " + text
 }
 
 // alike names what else is in a group, by what the first line has not told.

@@ -20,15 +20,10 @@ func compare(a, b *outcome) {
 	}
 	before := len(b.result.Findings)
 	entered := 0
-	next := "One of the targets is not like a real container: gpurig explain --target prints the path of each."
-	if b.can.PlanTarget != "" {
-		next = verdict.NextNative(b.result.Target, b.can.PlanTarget)
-	}
 	add := func(l look, what, want, got string) {
 		b.result.Findings = append(b.result.Findings, reports.Finding{
 			Station: string(verdict.Across), Container: l.container, Step: l.step, What: what,
 			Want: want + " on " + a.result.Target, Got: got + " on " + b.result.Target,
-			Next: next,
 		})
 	}
 	for i := range min(len(a.looks), len(b.looks)) {

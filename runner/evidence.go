@@ -79,7 +79,7 @@ func (s *session) evidenceOf(c *container) verdict.Evidence {
 		Warnings: c.got.said(), Devices: c.got.offered(), Edits: c.got.Edits, Plan: c.got.Plan, VFIOPlan: c.got.VM,
 	}
 	if _, ok := c.real.(target.Native); ok {
-		ev.Native, ev.PlanTarget = s.target.Name(), s.target.Capabilities().PlanTarget
+		ev.Native = s.target.Name()
 	}
 	if c.real != nil {
 		ev.Configuration = c.real.Configuration()

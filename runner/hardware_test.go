@@ -101,7 +101,7 @@ func TestHardware(t *testing.T) {
 			got := r.Results[0]
 			why := got.Reason
 			for _, f := range got.Findings {
-				why += f.Line()
+				why += f.Text()
 			}
 			if got.Verdict != tc.want || !strings.Contains(why, tc.why) {
 				t.Errorf("%s: %q; want %s: %q", got.Verdict, why, tc.want, tc.why)

@@ -64,6 +64,9 @@ type Options struct {
 	Shard    Shard         // zero: everything
 	Faults   fault.List    // over every host, beside the scenario's own; a host that cannot have them skips
 	Timeout  time.Duration // of one scenario on one target; zero: two minutes
+	// Flags are what the command that runs a result again has beside scenario, faults
+	// and target: "--hardware".
+	Flags []string
 	// Result is called with each result as it comes, from one goroutine at a
 	// time; nil: only the report has them.
 	Result func(reports.Result)

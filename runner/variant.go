@@ -31,6 +31,7 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 		for _, earlier := range partners(ran, &p) {
 			compare(earlier, &p)
 		}
+		r.opts.locate(&p.result, v)
 		ran = append(ran, p)
 		out = append(out, p.result)
 		p.trace.Result = p.result

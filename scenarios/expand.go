@@ -54,6 +54,15 @@ func (m Matrix) dimensions() []dimension {
 	return []dimension{{"host", m.Host}, {"driver", m.Driver}, {"cgroup", m.Cgroup}, {"idmap", m.IDMap}, {"image", m.Image}}
 }
 
+// MatrixKeys are the keys of a matrix, in order.
+func MatrixKeys() []string {
+	var out []string
+	for _, d := range (Matrix{}).dimensions() {
+		out = append(out, d.key)
+	}
+	return out
+}
+
 func (m Matrix) has(key string) bool {
 	return slices.ContainsFunc(m.dimensions(), func(d dimension) bool { return d.key == key && len(d.values) > 0 })
 }

@@ -74,7 +74,7 @@ func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 	var all []Scenario
 	var problems strictdoc.Problems
 	err := fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || path.Ext(p) != ext || !isNamed(strings.TrimSuffix(p, ext), names) {
+		if err != nil || e.IsDir() || path.Ext(p) != ext || !IsNamed(strings.TrimSuffix(p, ext), names) {
 			return err
 		}
 		data, err := fs.ReadFile(fsys, p)
@@ -92,8 +92,8 @@ func LoadFS(fsys fs.FS, opts Options, names ...string) ([]Scenario, error) {
 	return sorted(all, problems)
 }
 
-// isNamed reports whether one of names is this scenario or a folder above it.
-func isNamed(name string, names []string) bool {
+// IsNamed reports whether one of names is this scenario or a folder above it.
+func IsNamed(name string, names []string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool {
 		return name == strings.TrimSuffix(n, ext) || strings.HasPrefix(name, strings.TrimSuffix(n, "/")+"/")
 	})
@@ -105,7 +105,7 @@ func Has(fsys fs.FS, name string) bool {
 	found := false
 	// What cannot be walked is reported by whoever loads it.
 	_ = fs.WalkDir(fsys, ".", func(p string, e fs.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && path.Ext(p) == ext && isNamed(strings.TrimSuffix(p, ext), []string{name}) {
+		if err == nil && !e.IsDir() && path.Ext(p) == ext && IsNamed(strings.TrimSuffix(p, ext), []string{name}) {
 			found = true
 			return fs.SkipAll
 		}
@@ -233,7 +233,7 @@ func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 	s := Scenario{Name: name, File: file}
 	d, ok := form.Read(file, data, &s)
 	if ok { // of a file that is no YAML, that is all there is to say
-		s.Title = title(d, data)
+		s.Title, s.Lines = title(d, data), d.Lines()
 		check(d, &s, opts)
 	}
 	if err := d.Err(); err != nil {

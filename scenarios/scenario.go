@@ -5,7 +5,10 @@
 // that is true if it passes. Package runner runs scenarios.
 package scenarios
 
-import "gpurig/core/policy"
+import (
+	"gpurig/core/policy"
+	"gpurig/core/strictdoc"
+)
 
 // A Scenario is one file. Names are paths below the scenarios folder without
 // ".yaml": "mig/one-of-two".
@@ -13,6 +16,8 @@ type Scenario struct {
 	Name  string `yaml:"-" json:"name"`
 	File  string `yaml:"-" json:"file"`
 	Title string `yaml:"-" json:"title"` // the first comment
+	// Lines are where the values of the file stand in it, by path: "expect.c1.nodes".
+	Lines map[strictdoc.Path]int `yaml:"-" json:"-"`
 
 	Host       string               `yaml:"host" json:"host"`                           // profile name, or a path to a profile or capture file
 	Needs      *Needs               `yaml:"needs,omitempty" json:"needs,omitempty"`     // what the host must have; with it the scenario runs on the machine at hand too

@@ -137,6 +137,16 @@ type Doc struct {
 // Has reports whether the file has something at p.
 func (d *Doc) Has(p Path) bool { _, ok := d.spots[p]; return ok }
 
+// Lines returns the line of each value that the file has, that of its key where it has
+// one, by its path.
+func (d *Doc) Lines() map[Path]int {
+	out := make(map[Path]int, len(d.spots))
+	for p, s := range d.spots {
+		out[p] = s.key.Line
+	}
+	return out
+}
+
 // Failed reports whether the value at p could not be read, which was reported.
 func (d *Doc) Failed(p Path) bool { return d.failed[p] }
 

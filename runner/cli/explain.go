@@ -12,35 +12,40 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"gpurig/core/cdi"
 	"gpurig/core/refuse"
 	"gpurig/core/show"
-	"gpurig/fakehw/fault"
+	"gpurig/core/strictdoc"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
-	"gpurig/runner/target/lxd"
-	"gpurig/scenarios"
 )
 
 type explainFlags struct {
-	target     string
-	lxcVersion string
-	faults     []string
-	reasons    bool
-	out        output
+	settings
+	target   string
+	stations []string
+	diff     []string
+	all      bool
+	reasons  bool
+	out      output
 }
 
 func newExplain(s Streams) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain SCENARIO[KEY=VALUE,...]",
-		Short: "Run one scenario and print the value at every step",
-		Long: `Explain runs one variant of one scenario and prints the value at every step: the
-host, its CDI Specs, the plan, the configuration of the container, what the
-container saw, and the verdict. A failure arises after the last correct value.
+		Short: "Run one scenario and show how it came to its verdict",
+		Long: `Explain runs one variant of one scenario and says what happened at each step: what
+was planned, seen, refused and found. --station prints the values themselves, and
+--all every one: the host, its CDI Specs, the plan, the configuration of the
+container, what the container saw. A failure arises after the last correct value.
+
+With --diff the variant runs on two targets, and the values that differ are printed.
 
 If a scenario has a matrix, the first variant runs unless one is named.`,
-		Example: "  gpurig explain mig/one-of-two\n  gpurig explain 'mig/one-of-two[cgroup=v2,idmap=none]' --target lxc\n  gpurig explain --reasons",
+		Example: `  gpurig explain mig/one-of-two
+  gpurig explain 'mig/one-of-two[cgroup=v2,idmap=none]' --station plan
+  gpurig explain mig/one-of-two --diff sim,sim-lxd
+  gpurig explain --reasons`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if f.reasons {
 				if len(args) > 0 {
@@ -54,17 +59,59 @@ If a scenario has a matrix, the first variant runs unless one is named.`,
 			if f.reasons {
 				return listReasons(s.Out, f.out)
 			}
+			if cmd.Flags().Changed("target") && len(f.diff) > 0 {
+				return hint(errors.New("--target with --diff, which names two"), "leave one of them out")
+			}
 			return explain(cmd.Context(), s, f, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&f.target, "target", "sim", "`TARGET` where the container is made: "+strings.Join(targetNames(), ", "))
-	cmd.Flags().StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
-	cmd.Flags().BoolVar(&f.reasons, "reasons", false, "list the reasons of refusals, warnings and notes")
+	fl := cmd.Flags()
+	fl.SortFlags = false
+	fl.StringVar(&f.target, "target", "sim", "`TARGET` where the container is made: "+strings.Join(targetNames(), ", "))
+	fl.StringSliceVar(&f.stations, "station", nil, "print the values of `STATION,...`: "+strings.Join(stations, ", "))
+	fl.BoolVar(&f.all, "all", false, "print the values of all stations")
+	fl.StringSliceVar(&f.diff, "diff", nil, "run on two targets `A,B` and print what differs")
+	f.hostFlag(cmd)
+	f.settings.flags(cmd)
+	fl.BoolVar(&f.reasons, "reasons", false, "list the reasons of refusals, warnings and notes")
 	completeFlag(cmd, "target", targetNames)
+	completeFlag(cmd, "station", func() []string { return stations })
 	cmd.ValidArgsFunction = complete(shippedNames)
-	addFaults(cmd, &f.faults)
 	addOutput(cmd, &f.out)
 	return cmd
+}
+
+// check refuses flags that have no meaning, before anything runs.
+func (f *explainFlags) check() error {
+	for _, x := range f.stations {
+		if !slices.Contains(stations, x) {
+			return fmt.Errorf("--station %q: want one of %s%s", x, strings.Join(stations, ", "), strictdoc.Meant(x, stations))
+		}
+	}
+	if f.all {
+		f.stations = stations
+	}
+	if n := len(f.diff); n > 0 && (n != 2 || f.diff[0] == f.diff[1]) {
+		return hint(fmt.Errorf("--diff %s: want two targets", strings.Join(f.diff, ",")), "such as --diff sim,lxc")
+	}
+	for _, t := range f.targetNames() {
+		if !slices.Contains(targetNames(), t) {
+			flag := "--target"
+			if len(f.diff) > 0 {
+				flag = "--diff"
+			}
+			return fmt.Errorf("%s %q: want one of %s", flag, t, strings.Join(targetNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// targetNames are those that the variant runs on.
+func (f *explainFlags) targetNames() []string {
+	if len(f.diff) > 0 {
+		return f.diff
+	}
+	return []string{f.target}
 }
 
 // meanings are the reason words of the product, each once, by word.
@@ -85,139 +132,48 @@ func listReasons(w io.Writer, out output) error {
 	})
 }
 
-// pickVariant finds the one variant that is meant.
-func pickVariant(arg string) (scenarios.Variant, error) {
-	name, _, named := strings.Cut(arg, "[")
-	all, err := loadScenarios([]string{name})
-	if err != nil {
-		return scenarios.Variant{}, err
-	}
-	if len(all) > 1 {
-		return scenarios.Variant{}, hint(fmt.Errorf("%s has %d scenarios: name one", name, len(all)), "gpurig list %s shows them", name)
-	}
-	variants := scenarios.ExpandAll(all)
-	var ids []string
-	for _, v := range variants {
-		if id := v.ID(); !named || id == arg || strings.HasSuffix(id, arg[strings.Index(arg, "["):]) {
-			return v, nil
-		}
-		ids = append(ids, v.ID())
-	}
-	return scenarios.Variant{}, hint(fmt.Errorf("scenario %q: no such variant", arg), "it has %s", strings.Join(ids, ", "))
-}
-
 func explain(ctx context.Context, s Streams, f explainFlags, arg string) error {
-	v, err := pickVariant(arg)
+	if err := f.check(); err != nil {
+		return err
+	}
+	variants, _, err := f.variants([]string{arg})
 	if err != nil {
 		return err
 	}
-	for _, text := range f.faults {
-		if err := fault.Check(text); err != nil {
-			return err
-		}
+	if variants[0].Name != variants[len(variants)-1].Name {
+		name, _, _ := strings.Cut(arg, "[")
+		return hint(fmt.Errorf("%s has several scenarios: name one", arg), "gpurig list %s shows them", name)
 	}
-	v.Faults = append(slices.Clip(v.Faults), f.faults...)
-	if !slices.Contains(targetNames(), f.target) {
-		return fmt.Errorf("--target %q: want one of %s", f.target, strings.Join(targetNames(), ", "))
-	}
-	targets, err := openTargets(ctx, []string{f.target}, lxd.Options{}, f.lxcVersion, func(string) {})
+	opts, closeIt, err := f.options()
 	if err != nil {
 		return err
 	}
-	specs := specgen.New(specgen.Options{Children: 1})
+	defer closeIt()
+	if variants = variants[:1]; opts.Hardware != nil {
+		variants = runner.OnHardware(variants)
+	}
+	targets, err := openTargets(ctx, f.targetNames(), f.lxd, f.lxcVersion, func(string) {})
+	if err != nil {
+		return err
+	}
+	specs := specgen.New(specgen.Options{Children: 1, CacheDir: cacheDir()})
 	defer specs.Close()
-	var trace runner.Trace
-	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{}, Jobs: 1,
-		Trace: func(t runner.Trace) { trace = t }}, []scenarios.Variant{v})
+	traces := map[string]runner.Trace{}
+	opts.Targets, opts.Specs, opts.Jobs = targets, specs, 1
+	opts.Trace = func(t runner.Trace) { traces[t.Target] = t }
+	r, err := runner.Run(ctx, opts, variants)
 	if err := errors.Join(err, closeTargets(targets)); err != nil {
 		return broken(err)
 	}
-	if err := f.out.print(s.Out, trace, func(w io.Writer) error { return explainText(w, trace) }); err != nil {
-		return err
+	if len(traces) < len(f.targetNames()) {
+		return codeOf(r)
 	}
-	return codeOf(r)
-}
-
-// explainText prints a trace as sections, one for each station.
-func explainText(w io.Writer, t runner.Trace) error {
-	var b strings.Builder
-	title := func(format string, args ...any) { show.Fprintf(&b, "\n== %s\n", fmt.Sprintf(format, args...)) }
-	v := t.Variant
-	show.Fprintf(&b, "%s on %s\n%s\n", v.ID(), t.Target, v.Title)
-	for _, step := range t.Steps {
-		if step.Host != nil {
-			title("host, after step %s: %s", step.Step, v.Host)
-			if err := writeYAML(&b, step.Host); err != nil {
-				return err
-			}
-		}
-		if step.Looked != nil {
-			title("the host as it was found, step %s", step.Step)
-			if err := writeYAML(&b, step.Looked); err != nil {
-				return err
-			}
-		}
-		for _, c := range step.Containers {
-			name := fmt.Sprintf("%s, step %s", c.Container, step.Step)
-			for _, src := range c.Specs {
-				title("CDI Spec for %s: %s, from %s", name, src.Spec.Kind, src.Where)
-				data, err := cdi.Marshal(src.Spec, cdi.YAML)
-				if err != nil {
-					return err
-				}
-				b.Write(data)
-			}
-			if len(c.Warnings) > 0 {
-				title("warnings for %s", name)
-				for _, x := range c.Warnings {
-					show.Fprintf(&b, "%s: %s\n", x.Reason, x.Text)
-				}
-			}
-			if c.Plan != nil {
-				title("plan for %s", name)
-				if err := writeYAML(&b, c.Plan); err != nil {
-					return err
-				}
-			}
-			if c.VFIOPlan != nil {
-				title("plan for %s", name)
-				if err := writeYAML(&b, c.VFIOPlan); err != nil {
-					return err
-				}
-			}
-			if c.Configuration != "" {
-				title("configuration of %s", name)
-				b.WriteString(strings.TrimRight(c.Configuration, "\n") + "\n")
-			}
-			if c.Seen != nil {
-				title("observation %s %s", inside(v.Containers[c.Container].VM), name)
-				if err := writeYAML(&b, c.Seen); err != nil {
-					return err
-				}
-			}
-			if c.Error != "" {
-				title("refused at %s, %s", c.At, name)
-				show.Fprintln(&b, c.Error)
-			}
-		}
+	if len(f.diff) > 0 {
+		a, b := traces[f.diff[0]], traces[f.diff[1]]
+		err = f.out.print(s.Out, []runner.Trace{a, b}, func(w io.Writer) error { return explainDiff(w, a, b) })
+	} else {
+		trace := traces[f.target]
+		err = f.out.print(s.Out, trace, func(w io.Writer) error { return explainText(w, trace, f.stations) })
 	}
-	title("verdict: %s", t.Result.Verdict)
-	if t.Result.Reason != "" {
-		show.Fprintln(&b, t.Result.Reason)
-	}
-	for _, x := range t.Result.Findings {
-		show.Fprintln(&b, x.Line())
-		if x.Next != "" {
-			show.Fprintf(&b, "  next: %s\n", x.Next)
-		}
-	}
-	return show.WriteText(w, b.String())
-}
-
-// inside says where a container, or the monitor of a virtual machine, was looked at.
-func inside(vm bool) string {
-	if vm {
-		return "of the monitor of"
-	}
-	return "in"
+	return cmp.Or(err, codeOf(r))
 }

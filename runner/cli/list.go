@@ -13,6 +13,7 @@ import (
 // A listLine is one variant of a scenario in a listing.
 type listLine struct {
 	Scenario string            `json:"scenario"`
+	id       string            // with the variant, where it is one
 	Variant  map[string]string `json:"variant,omitempty"`
 	Title    string            `json:"title"`
 	Host     string            `json:"host"`
@@ -41,9 +42,9 @@ func newList(s Streams) *cobra.Command {
 					continue
 				}
 				seen[v.Name] = true
-				l := listLine{Scenario: v.Name, Title: v.Title, Host: v.Host, Labels: v.AllLabels(), Bug: v.Bug, File: v.File}
+				l := listLine{Scenario: v.Name, id: v.Name, Title: v.Title, Host: v.Host, Labels: v.AllLabels(), Bug: v.Bug, File: v.File}
 				if variants {
-					l.Variant = v.Map()
+					l.Variant, l.id = v.Map(), v.ID()
 				}
 				lines = append(lines, l)
 			}
@@ -51,7 +52,7 @@ func newList(s Streams) *cobra.Command {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 				show.Fprintf(t, "SCENARIO\tHOST\tLABELS\tIT SAYS\n")
 				for _, l := range lines {
-					show.Fprintf(t, "%s\t%s\t%s\t%s\n", l.Scenario, l.Host, strings.Join(l.Labels, " "), l.Title)
+					show.Fprintf(t, "%s\t%s\t%s\t%s\n", l.id, l.Host, strings.Join(l.Labels, " "), l.Title)
 				}
 				return t.Flush()
 			})

@@ -15,7 +15,6 @@ import (
 
 	"gpurig/core/show"
 	"gpurig/fakehw/cachedir"
-	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/doctor"
@@ -25,16 +24,10 @@ import (
 )
 
 type runFlags struct {
-	selection
+	settings
 	targets []string
 	jobs    int
 	files   []string
-	timeout time.Duration
-	faults  []string
-
-	hardware, reconfigure bool
-	lxd                   lxd.Options // of targets lxd, lxd-native and incus
-	lxcVersion            string      // of targets sim and sim-lxd
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -66,17 +59,11 @@ compared with a simulation.`,
 	}
 	fl := cmd.Flags()
 	fl.SortFlags = false
-	f.flags(cmd)
+	f.selection.flags(cmd)
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "`TARGET,...` where containers are made: "+strings.Join(targetNames(), ", ")+"; auto: all that this machine can, without "+strings.Join(byName, ", "))
-	fl.StringVar(&f.lxd.Daemon, "lxd-daemon", "", "`PROGRAM` of the private LXD daemon, to test another version (default $"+lxd.DaemonEnv+", else lxd)")
-	fl.StringVar(&f.lxd.Socket, "lxd-socket", "", "`SOCKET` of the daemon for targets lxd and incus; "+lxd.Private+": a private one (default one that runs, else "+lxd.Private+")")
-	fl.StringVar(&f.lxcVersion, "lxc-version", "", lxcVersionUsage)
 	fl.IntVar(&f.jobs, "jobs", 0, "run `N` scenarios at a time (default one per processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); repeat for other formats")
-	addFaults(cmd, &f.faults)
-	fl.BoolVar(&f.reconfigure, "allow-reconfigure", false, "with --hardware: scenarios may re-partition GPUs and pass them to virtual machines; each restores them")
-	fl.BoolVar(&f.hardware, "hardware", false, "on this machine and its GPUs, instead of fake hosts")
-	fl.DurationVar(&f.timeout, "timeout", 2*time.Minute, "`TIME` that one scenario may take on one target")
+	f.settings.flags(cmd)
 	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
 	completeReports(cmd)
 	cmd.ValidArgsFunction = complete(shippedNames)
@@ -87,17 +74,10 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	if f.jobs < 0 {
 		return fmt.Errorf("--jobs %d: want a positive number", f.jobs)
 	}
-	if f.timeout <= 0 {
-		return fmt.Errorf("--timeout %v: want a time that can pass, such as 2m", f.timeout)
-	}
 	for _, file := range f.files {
 		if err := reports.CheckFile(file); err != nil {
 			return err
 		}
-	}
-	faults, err := fault.ParseList(f.faults)
-	if err != nil {
-		return err
 	}
 	for _, a := range args {
 		if _, err := os.Lstat(a); err == nil && scenarios.Has(scenarios.Files, a) {
@@ -108,20 +88,13 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	if err != nil {
 		return err
 	}
-	if f.reconfigure && !f.hardware {
-		return hint(errors.New("--allow-reconfigure without --hardware: fake hosts are changed as scenarios say"), "leave it out")
+	opts, closeIt, err := f.options()
+	if err != nil {
+		return err
 	}
+	defer closeIt()
 	var notes []string
-	var hw *runner.Hardware
 	if f.hardware {
-		if err := f.fitHardware(); err != nil {
-			return err
-		}
-		var closeIt func()
-		if hw, closeIt, err = openHardware(f.reconfigure); err != nil {
-			return err
-		}
-		defer closeIt()
 		variants = runner.OnHardware(variants)
 		if f.reconfigure && f.jobs > 1 {
 			return errors.New("--jobs with --allow-reconfigure: one scenario at a time may change the machine")
@@ -140,8 +113,8 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
 		notes = append(notes, fmt.Sprintf("%s stands for %s", f.instead[h], h))
 	}
-	if len(faults) > 0 {
-		notes = append(notes, fmt.Sprintf("every host has %s; what scenarios expect is of hosts without", strings.Join(faults.Texts(), ", ")))
+	if len(opts.Faults) > 0 {
+		notes = append(notes, fmt.Sprintf("every host has %s; what scenarios expect is of hosts without", strings.Join(opts.Faults.Texts(), ", ")))
 	}
 	for _, n := range notes {
 		show.Fprintf(s.Err, "note: %s\n", n)
@@ -154,8 +127,8 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	defer specs.Close()
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
 	started := time.Now()
-	r, err := runner.Run(ctx, runner.Options{Targets: targets, Specs: specs, Hosts: runner.Profiles{Instead: f.instead}, Jobs: f.jobs,
-		Hardware: hw, Shard: shard, Faults: faults, Timeout: f.timeout, Result: show.result}, variants)
+	opts.Targets, opts.Specs, opts.Jobs, opts.Shard, opts.Result = targets, specs, f.jobs, shard, show.result
+	r, err := runner.Run(ctx, opts, variants)
 	if err != nil {
 		return errors.Join(err, closeTargets(targets))
 	}
@@ -165,7 +138,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes = notes
 	if r.Shard != "" {
-		if err := f.selected(&r, variants, faults.Texts()); err != nil {
+		if err := f.selected(&r, variants, opts.Faults.Texts()); err != nil {
 			return errors.Join(err, errors.Join(lost...))
 		}
 	}
@@ -179,17 +152,6 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		return broken(err)
 	}
 	return codeOf(r)
-}
-
-// fitHardware refuses what is for fake hosts only.
-func (f runFlags) fitHardware() error {
-	switch {
-	case len(f.faults) > 0:
-		return hint(errors.New("--fault with --hardware: nothing is broken on a real machine"), "leave one of them out")
-	case len(f.hosts) > 0:
-		return hint(errors.New("--host with --hardware: the host is this machine"), "leave one of them out")
-	}
-	return nil
 }
 
 // fitDaemon refuses what is for daemons that are not asked for.

@@ -28,6 +28,7 @@ type selection struct {
 	label string
 	hosts []string
 	shard string
+	named []string // faults that the scenarios were named with: "mig/x[faults=no-uvm]"
 	// instead has the recording that --host names, by the hosts it stands for.
 	instead map[string]string
 }
@@ -35,14 +36,18 @@ type selection struct {
 func (x *selection) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&x.label, "label", "", "only scenarios whose labels match `EXPRESSION`, such as 'mig && !slow'")
-	fl.StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts (`HOST,...`); a recording, which ends in .txtar: those on hosts that it matches, run on it")
+	x.hostFlag(cmd)
 	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
 	completeFlag(cmd, "label", labelNames)
+}
+
+func (x *selection) hostFlag(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&x.hosts, "host", nil, "only scenarios on these hosts (`HOST,...`); a recording, which ends in .txtar: those on hosts that it matches, run on it")
 	completeFlag(cmd, "host", hostNames)
 }
 
-// variants returns the selected variants: of the files and folders in paths, or
-// of the shipped scenarios. Names of shipped scenarios will do as paths.
+// variants returns the selected variants: of what the
+// arguments name, or of the shipped scenarios.
 func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, error) {
 	var shard runner.Shard
 	if x.shard != "" {
@@ -56,10 +61,11 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 	if err != nil {
 		return nil, shard, err
 	}
-	all, err := loadScenarios(paths)
+	all, variants, faults, err := load(paths)
 	if err != nil {
 		return nil, shard, err
 	}
+	x.named = faults
 	names, recording, err := x.splitHosts()
 	if err != nil {
 		return nil, shard, err
@@ -70,7 +76,7 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 		}
 	}
 	var out []scenarios.Variant
-	for _, v := range scenarios.ExpandAll(all) {
+	for _, v := range variants {
 		if fits(v.AllLabels()) && (len(names) == 0 || slices.Contains(names, v.Host)) {
 			out = append(out, v)
 		}
@@ -115,43 +121,6 @@ func (x *selection) none(all []scenarios.Scenario, fits func([]string) bool) err
 		return hint(fmt.Errorf("no scenario is selected: none of the %d that fit --label %q is on a host %s", fit, x.label, strings.Join(x.hosts, ", ")), where)
 	}
 	return hint(fmt.Errorf("no scenario is selected: none of %d is on a host %s", len(all), strings.Join(x.hosts, ", ")), where)
-}
-
-// loadScenarios reads what paths name. Shipped scenarios are read only where
-// they are meant: a mistake in one is nobody's business who runs a file.
-func loadScenarios(paths []string) ([]scenarios.Scenario, error) {
-	var names, files []string
-	for _, p := range paths {
-		if p == "" {
-			return nil, errors.New("a scenario or folder with an empty name")
-		}
-		if scenarios.Has(scenarios.Files, p) {
-			names = append(names, p)
-		} else {
-			files = append(files, p)
-		}
-	}
-	var out []scenarios.Scenario
-	if len(files) == 0 || len(names) > 0 {
-		shipped, err := scenarios.LoadFS(scenarios.Files, runner.Words(), names...)
-		if err != nil {
-			return nil, broken(err)
-		}
-		out = shipped
-	}
-	more, err := scenarios.Load(runner.Words(), files...)
-	if problems, ok := errors.AsType[strictdoc.Problems](err); ok {
-		for _, p := range problems {
-			if p.Line == 0 && p.Hint == "" && errors.Is(p, fs.ErrNotExist) {
-				p.Msg += strictdoc.Meant(strings.TrimSuffix(p.File, ".yaml"), shippedNames())
-				p.Hint = "gpurig list shows the shipped scenarios"
-			}
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return append(out, more...), nil
 }
 
 // shippedNames are those of the shipped scenarios and their folders.

@@ -91,7 +91,10 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 // writeYAML writes v as YAML under its JSON names: one set of keys for both.
-func writeYAML(w io.Writer, v any) error {
+func writeYAML(w io.Writer, v any) error { return writeYAMLWith(w, v, func(*yaml.Node) {}) }
+
+// writeYAMLWith is writeYAML of what change makes of the document.
+func writeYAMLWith(w io.Writer, v any, change func(*yaml.Node)) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -108,6 +111,7 @@ func writeYAML(w io.Writer, v any) error {
 	if err := yaml.Unmarshal(b.Bytes(), &n); err != nil {
 		return err
 	}
+	change(&n)
 	blockStyle(&n)
 	b.Reset()
 	enc := yaml.NewEncoder(&b)

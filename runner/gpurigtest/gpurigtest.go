@@ -12,6 +12,7 @@
 package gpurigtest
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -136,8 +137,9 @@ func (r *Runner) Judge(t testing.TB, v scenarios.Variant) (reports.Verdict, stri
 		lines = append(lines, result.Reason)
 	}
 	for _, f := range result.Findings {
-		lines = append(lines, f.Line())
+		lines = append(lines, fmt.Sprintf("%s:%d: %s", result.File, f.Line, f.Text()))
 	}
+	lines = append(lines, "again: "+result.Run)
 	return result.Verdict, strings.Join(lines, "\n")
 }
 

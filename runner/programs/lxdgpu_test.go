@@ -120,7 +120,7 @@ func TestLXDGPUDeviceDoesAsThePlanOrAsWritten(t *testing.T) {
 			fmt.Fprintf(&b, "  %d of %d entries agree\n", a.Agree, a.Entries)
 		}
 		for _, f := range r.Findings {
-			fmt.Fprintf(&b, "  %s\n", instanceName.ReplaceAllString(f.Line(), "NAME"))
+			fmt.Fprintf(&b, "  %s\n", instanceName.ReplaceAllString(f.Text(), "NAME"))
 		}
 	}
 	golden.Equal(t, file, []byte(b.String()))

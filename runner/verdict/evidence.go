@@ -6,8 +6,6 @@
 package verdict
 
 import (
-	"fmt"
-
 	"gpurig/core/cdi"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
@@ -56,7 +54,6 @@ type Evidence struct {
 	VFIOPlan      *vfio.Plan           // of one, in place of Plan
 	Configuration string               // what the target was given, as text
 	Native        string               // target whose manager passed the devices itself, so that what is expected of Spec, plan and words of the product does not apply; empty: none did
-	PlanTarget    string               // target that has that manager carry out the plan
 	NoLines       bool                 // it is not in liblxc's lines: what is expected of those does not apply
 	Running       bool                 // whether the container runs
 	Seen          *observe.Observation // nil: not running
@@ -78,34 +75,5 @@ func (ev *Evidence) real(p string) string {
 
 // finding makes a Finding of this evidence.
 func (ev *Evidence) finding(at Station, what, want, got string) reports.Finding {
-	f := reports.Finding{
-		Station: string(at), Container: ev.Container, Step: ev.Step,
-		What: what, Want: want, Got: got, Next: next[at],
-	}
-	switch {
-	case ev.Native != "":
-		f.Next = NextNative(ev.Native, ev.PlanTarget)
-	case ev.VM && at == Plan:
-		f.Next = nextMachine
-	}
-	return f
-}
-
-// NextNative says what to look at where a manager passed the devices itself.
-func NextNative(target, planTarget string) string {
-	return fmt.Sprintf("The manager's own implementation did this: its gpu device and its words are in gpurig explain --target %s, the plan in --target %s.",
-		target, planTarget)
-}
-
-const nextMachine = "Compare the plan of the virtual machine with the host: gpurig explain prints both."
-
-// next says what to look at after the first difference.
-var next = map[Station]string{
-	Spec:          "Compare the CDI Spec with the host model: gpurig explain prints both.",
-	Plan:          "The CDI Spec has it right: compare its container edits with the plan and the plan's notes in gpurig explain.",
-	Configuration: "The plan has it right: compare it with the lxc lines in gpurig explain.",
-	Mounts:        "The configuration has it right: compare it with the mount table in gpurig explain, and look for a later mount on the same path.",
-	Inside:        "Everything before the container has it right: look at the hook's file, the image, and the observation in gpurig explain.",
-	Host:          "The container has it right: look at the writes of the plan, and at the host after each step in gpurig explain.",
-	Across:        "One of the targets is not like a real container: gpurig explain --target prints each.",
+	return reports.Finding{Station: string(at), Container: ev.Container, Step: ev.Step, What: what, Want: want, Got: got}
 }

@@ -241,8 +241,8 @@ func TestTheFirstStationThatDiffers(t *testing.T) {
 			if f.Station != string(tc.station) || !named {
 				t.Errorf("findings: %+v\nwant station %s first, what %q, got with %q", got, tc.station, tc.what, tc.got)
 			}
-			if f.Container != "c1" || f.Step != "1: start c1" || f.Want == "" || f.Next == "" {
-				t.Errorf("finding lacks container, step, want or next: %+v", f)
+			if f.Container != "c1" || f.Step != "1: start c1" || f.Want == "" {
+				t.Errorf("finding lacks container, step or want: %+v", f)
 			}
 		})
 	}
