@@ -141,9 +141,11 @@ func mapped() bool {
 	return err == nil && strings.Join(strings.Fields(string(text)), " ") != "0 0 4294967295"
 }
 
-// Beside returns the path of a program that lies where this one does. Whoever could write
-// this one is trusted with the other too, and nobody else: in a folder that is open to
-// all, another user could have added it.
+// Beside returns the path of a file that came with this program: in its folder, as make
+// build leaves it, or in ../lib/gpurig, as make install does. Whoever could write this
+// program is trusted with the file too, and nobody else: in a folder that is open to all,
+// another user could have added it. A file that is in neither is an fs.ErrNotExist, with
+// the path that it would have in this program's folder.
 func Beside(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -155,8 +157,14 @@ func Beside(name string) (string, error) {
 func besideOf(self, name string) (string, error) {
 	program := filepath.Join(filepath.Dir(self), name)
 	info, err := os.Stat(program)
+	if errors.Is(err, fs.ErrNotExist) {
+		installed := filepath.Join(filepath.Dir(self), "../lib/gpurig", name)
+		if i, e := os.Stat(installed); e == nil {
+			program, info, err = installed, i, nil
+		}
+	}
 	if err != nil {
-		return "", err
+		return program, err
 	}
 	own, err := os.Stat(self)
 	if err != nil {

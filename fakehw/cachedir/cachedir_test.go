@@ -173,6 +173,35 @@ func TestPlaces(t *testing.T) {
 }
 
 // A43: programs that lie beside ours are as trusted as ours.
+// What make install puts apart from the program is found there, and what lies beside it
+// is taken first.
+func TestBesideOfWhatIsInstalled(t *testing.T) {
+	dir := t.TempDir()
+	for _, p := range []string{"bin", "lib/gpurig/key"} {
+		if err := os.MkdirAll(filepath.Join(dir, p), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, p := range []string{"bin/gpurig", "bin/both", "lib/gpurig/both", "lib/gpurig/one", "lib/gpurig/key/two"} {
+		put(t, filepath.Join(dir, p), os.Geteuid(), 0o755)
+	}
+	for name, want := range map[string]string{"one": "lib/gpurig/one", "key/two": "lib/gpurig/key/two", "both": "bin/both"} {
+		if got, err := besideOf(dir+"/bin/gpurig", name); err != nil || got != filepath.Join(dir, want) {
+			t.Errorf("besideOf(%q) = %q, %v; want %s", name, got, err, want)
+		}
+	}
+	if got, err := besideOf(dir+"/bin/gpurig", "none"); !errors.Is(err, os.ErrNotExist) || got != dir+"/bin/none" {
+		t.Errorf("besideOf(none) = %q, %v; want the path in bin and that it is not there", got, err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	put(t, dir+"/lib/gpurig/planted", alice, 0o755)
+	if got, err := besideOf(dir+"/bin/gpurig", "planted"); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("besideOf(planted) = %q, %v; want ErrUntrusted", got, err)
+	}
+}
+
 func TestBesideOf(t *testing.T) {
 	needRoot(t)
 	for _, tc := range []struct {

@@ -1,5 +1,6 @@
 // Package clib compiles the C libraries and programs of a fake host when they are
 // needed, and caches the results. Their sources are in the packages that use them.
+// A package of this program for users has them compiled, so that they need no compiler.
 package clib
 
 import (
@@ -70,10 +71,13 @@ var (
 )
 
 // Build compiles the library with cc, or the compiler that CC names, with the flags
-// of CFLAGS besides its own, and returns its path: a file named SONAME in a folder below dir whose name is the hash of
-// the sources and of the compiler. It is compiled once: what is there already is
-// taken. An empty dir is the first of cachedir.Places that can be written to. ctx bounds
-// the compiler.
+// of CFLAGS besides its own, and returns its path: a file named SONAME in a folder below
+// dir whose name is the hash of sources and flags. It is compiled once: what is there
+// already is taken. ctx bounds the compiler.
+//
+// An empty dir is where cachedir.Beside finds that folder, unless CC asks for a compiler;
+// else the first of cachedir.Places that can be written to, where the hash is of the
+// compiler too.
 func (l Library) Build(ctx context.Context, dir string) (string, error) {
 	return object{l.SONAME, l.Cache, l.Sources, slices.Concat(common, shared, []string{"-Wl,-soname," + l.SONAME}, l.Flags), l.Libs}.build(ctx, dir)
 }
@@ -93,20 +97,25 @@ type object struct {
 
 func (o object) build(ctx context.Context, dir string) (string, error) {
 	o.args = append(o.args, strings.Fields(os.Getenv("CFLAGS"))...)
-	cc, err := compiler()
-	if err != nil {
-		return "", &BuildError{SONAME: o.name, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
-	}
 	files, err := o.files()
 	if err != nil {
 		return "", &BuildError{SONAME: o.name, Err: err}
 	}
-	key, err := o.digest(cc, files)
+	key := o.digest(files)
+	if dir == "" && os.Getenv("CC") == "" {
+		if made, err := cachedir.Beside(filepath.Join(key, o.name)); err == nil {
+			return made, nil
+		}
+	}
+	cc, err := compiler()
 	if err != nil {
-		return "", &BuildError{SONAME: o.name, Err: err}
+		return "", &BuildError{SONAME: o.name, Err: err, Hint: "install a C compiler (gcc or clang), or set CC"}
 	}
 	if dir != "" {
 		return o.in(ctx, dir, key, cc, files)
+	}
+	if key, err = by(cc, key); err != nil {
+		return "", &BuildError{SONAME: o.name, Err: err}
 	}
 	places, why := cachedir.Places()
 	for _, place := range places {
@@ -201,20 +210,27 @@ func (o object) files() ([]file, error) {
 	return out, nil
 }
 
-// digest names the content: sources, flags, and the compiler by path, size and
-// time, which change with its version.
-func (o object) digest(cc string, files []file) (string, error) {
+// digest names the content: sources and flags.
+func (o object) digest(files []file) string {
 	sum := sha256.New()
-	info, err := os.Stat(cc)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintln(sum, cc, info.Size(), info.ModTime().UnixNano(), runtime.GOARCH, o.args, o.libs)
+	fmt.Fprintln(sum, o.args, o.libs)
 	for _, f := range files {
 		fmt.Fprintln(sum, f.name, len(f.data))
 		sum.Write(f.data)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:12])
+}
+
+// by is a digest of what a compiler makes of content: a cache can be shared by machines
+// with other compilers. The compiler counts by path, size and time, which change with its
+// version.
+func by(cc, content string) (string, error) {
+	info, err := os.Stat(cc)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(fmt.Appendln(nil, cc, info.Size(), info.ModTime().UnixNano(), runtime.GOARCH, content))
+	return hex.EncodeToString(sum[:12]), nil
 }
 
 // compile makes lib in one step: nobody ever sees half of it.

@@ -65,6 +65,38 @@ func TestALibraryIsCompiledOncePerContent(t *testing.T) {
 	}
 }
 
+// What is packaged with a program is taken where its sources are the program's, and then
+// needs no compiler.
+func TestWhatIsPackagedNeedsNoCompiler(t *testing.T) {
+	one := library(map[string]string{"a.c": "int a(void);\nint a(void) { return 1; }\n"})
+	other := library(map[string]string{"a.c": "int a(void);\nint a(void) { return 2; }\n"})
+	lib := build(t, one, t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packaged := filepath.Join(filepath.Dir(self), filepath.Base(filepath.Dir(lib)))
+	if err := os.CopyFS(packaged, os.DirFS(filepath.Dir(lib))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(packaged) })
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CACHE_HOME", "")
+	asked := build(t, one, "")
+	t.Setenv("CC", "cc")
+	if compiled := build(t, one, ""); asked != filepath.Join(packaged, "libone.so.1") || compiled == asked {
+		t.Errorf("Build = %s, and %s where CC names a compiler; want what is in %s only without", asked, compiled, packaged)
+	}
+	t.Setenv("CC", "")
+	t.Setenv("PATH", "")
+	if got, err := one.Build(t.Context(), ""); err != nil || got != asked {
+		t.Errorf("without a compiler: %s, %v; want %s", got, err, asked)
+	}
+	if got, err := other.Build(t.Context(), ""); !errors.Is(err, clib.ErrNoCompiler) {
+		t.Errorf("other sources: %s, %v; want an ErrNoCompiler", got, err)
+	}
+}
+
 func TestWhatCannotBeBuiltSaysWhy(t *testing.T) {
 	bad := library(map[string]string{"a.c": "int a(void) { return nothing; }\n"})
 	two := library(map[string]string{"a.c": "int a;\n"})

@@ -109,9 +109,16 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Version is the version of this program: the module's, when it was installed
-// from one, else "devel" with the revision it was built from.
+// version is the version that the linker was told of.
+var version string
+
+// Version is the version of this program: the one that it was packaged as, else the
+// module's when it was installed from one, else "devel" with the revision it was built
+// from.
 func Version() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "devel"

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -20,7 +18,7 @@ func newDoctor(s Streams) *cobra.Command {
 		Example: "  gpurig doctor",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			checks := doctor.Examine(cmd.Context(), programDir())
+			checks := doctor.Examine(cmd.Context())
 			return out.print(s.Out, checks, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 				show.Fprintf(t, "CHECK\tSTATE\tDETAIL\tNEEDED FOR\n")
@@ -41,14 +39,4 @@ func newDoctor(s Streams) *cobra.Command {
 	}
 	addOutput(cmd, &out)
 	return cmd
-}
-
-// programDir is the folder that this program lies in: cdi-hook and the probe
-// lie beside it.
-func programDir() string {
-	exe, err := os.Executable()
-	if err != nil {
-		return "."
-	}
-	return filepath.Dir(exe)
 }

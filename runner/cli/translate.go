@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,6 +20,7 @@ import (
 	"gpurig/core/plan"
 	"gpurig/core/request"
 	"gpurig/core/show"
+	"gpurig/fakehw/cachedir"
 	"gpurig/reports"
 )
 
@@ -211,7 +212,10 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 
 func (f *translateFlags) defaults() error {
 	if f.hookPath == "" {
-		f.hookPath = filepath.Join(programDir(), "cdi-hook")
+		var err error
+		if f.hookPath, err = cachedir.Beside("cdi-hook"); err != nil && !errors.Is(err, fs.ErrNotExist) { // which cannotRun says
+			return err
+		}
 	}
 	dir := "/var/lib/lxc/" + f.name
 	if f.to == "lxd" || f.to == "incus" {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/emit/lxc"
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"
@@ -46,7 +48,7 @@ type Check struct {
 }
 
 // Examine makes all checks, in a fixed order.
-func Examine(ctx context.Context, programDir string) []Check {
+func Examine(ctx context.Context) []Check {
 	return []Check{
 		simulator(),
 		generation(),
@@ -60,11 +62,11 @@ func Examine(ctx context.Context, programDir string) []Check {
 		program(ctx, "lxd", "containers of LXD", lxdapi.LXD.Daemon(), []string{"--version"}, "apt-get install lxd"),
 		program(ctx, "incus", "containers of Incus", lxdapi.Incus.Daemon(), []string{"--version"}, "apt-get install incus-base, on Debian 12 from bookworm-backports"),
 		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
-		beside(programDir, "cdi-hook"),
+		beside("cdi-hook"),
 		landlock(),
 		seccomp(),
-		beside(programDir, "gpurig-probe"),
-		beside(programDir, "gpurig-smoke"),
+		beside("gpurig-probe"),
+		beside("gpurig-smoke"),
 		cgroup(1),
 		cgroup(2),
 		file("busybox", "the images of real containers", "/bin/busybox", "apt-get install busybox-static"),
@@ -184,8 +186,15 @@ func ofLXC(c Check) Check {
 	return c
 }
 
-func beside(dir, name string) Check {
-	c := file(name, "real containers", filepath.Join(dir, name), "make build")
+func beside(name string) Check {
+	p, err := cachedir.Beside(name)
+	c := Check{Name: name, For: "real containers", State: Yes, Detail: p}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		c.State, c.Detail, c.Hint = No, p+" is not there", "make build"
+	case err != nil:
+		c.State, c.Detail, c.Hint = No, err.Error(), "install gpurig again, or make build"
+	}
 	return c
 }
 
