@@ -20,6 +20,26 @@ build: ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workloa
 	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
 	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke
 
+# Where make install puts what it has built: DESTDIR is put before it, for who makes a package.
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+install: ## build gpurig with its manual, completions and C libraries, and install it below PREFIX (/usr/local)
+	packaging/stage.sh $(shell $(GO) env GOHOSTARCH) '$(DESTDIR)$(PREFIX)'
+
+uninstall: ## remove what make install installs
+	rm -rf '$(DESTDIR)$(PREFIX)/lib/gpurig' '$(DESTDIR)$(PREFIX)/share/doc/gpurig'
+	cd '$(DESTDIR)$(PREFIX)' && rm -f bin/gpurig bin/gpurig-smoke share/man/man1/gpurig.1.gz share/man/man1/gpurig-*.1.gz \
+		share/bash-completion/completions/gpurig share/zsh/vendor-completions/_gpurig share/fish/vendor_completions.d/gpurig.fish
+
+dist: ## make archives and Debian packages for each of DIST_ARCHS in out/dist, with their digests
+	packaging/dist.sh $(OUT)/dist $(DIST_ARCHS)
+
+DIST_ARCHS ?= amd64 arm64
+
+test-packages: ## build the archives and packages from two folders, install, use and remove them
+	GPURIG_PACKAGES=1 $(GO) test -count=1 -v -timeout 30m -run '^TestPackages$$' ./packaging
+
 scenarios: build ## run every scenario: simulated, and in real LXC and OCI containers where this machine can
 	@packaging/need.sh lxc || true
 	@packaging/need.sh oci || true
@@ -153,4 +173,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean

@@ -61,6 +61,9 @@ var rooms = []struct {
 	{"cmd/gpurig-smoke", []string{"runner/smoke"}},
 	{"cmd/gpurig-docker", []string{"runner/cli", "runner/target"}},
 	{"cmd/gpurig", []string{"runner/cli"}},
+	{"packaging/clibs", []string{"fakehw/cudalib", "fakehw/nvmllib", "fakehw/smi"}},
+	{"packaging/manual", []string{"runner/cli", "github.com/spf13/cobra"}},
+	{"packaging/sbom", nil},
 }
 
 // harnessOnly matches what core never imports. The room runner may import

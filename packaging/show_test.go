@@ -24,6 +24,9 @@ var plainPrinters = map[string]string{
 	"fakehw/nvmllib/internal/gen/main.go":  "a generator, run while building",
 	"fakehw/nvmlfake/internal/gen/main.go": "a generator, run while building",
 	"runner/target/targettest/victim.go":   "a test's program that is killed",
+	"packaging/clibs/main.go":              "run while packaging",
+	"packaging/manual/main.go":             "run while packaging",
+	"packaging/sbom/main.go":               "run while packaging",
 }
 
 // A42: text is printed through core/show, wherever it is printed.

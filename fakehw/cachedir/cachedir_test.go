@@ -172,7 +172,6 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A43: programs that lie beside ours are as trusted as ours.
 // What make install puts apart from the program is found there, and what lies beside it
 // is taken first.
 func TestBesideOfWhatIsInstalled(t *testing.T) {
@@ -202,6 +201,7 @@ func TestBesideOfWhatIsInstalled(t *testing.T) {
 	}
 }
 
+// A43: programs that lie beside ours are as trusted as ours.
 func TestBesideOf(t *testing.T) {
 	needRoot(t)
 	for _, tc := range []struct {

@@ -135,6 +135,11 @@ func Version() string {
 	return v
 }
 
+// Command returns the command line, for a manual to be made of it.
+func Command() *cobra.Command {
+	return newRoot(Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+}
+
 func newRoot(s Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gpurig",
