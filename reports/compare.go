@@ -155,6 +155,9 @@ func environmentOf(r Report) map[string]string {
 	if !r.Complete {
 		m["run"] = "cut short"
 	}
+	if len(r.Degraded) > 0 {
+		m["degraded"] = strings.Join(r.Degraded, "; ")
+	}
 	return m
 }
 

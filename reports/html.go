@@ -42,7 +42,8 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 		Policy:   template.HTMLAttr(`content="default-src 'none'; base-uri 'none'; form-action 'none'; style-src ` + source(pageStyle) + `; script-src ` + source(pageScript) + `"`),
 		Style:    template.CSS(pageStyle),
 		Script:   template.JS(pageScript),
-		Headline: headline(Report{Totals: r.Totals, Complete: r.Complete, Shard: oneLine(r.Shard)}),
+		Headline: headline(Report{Totals: r.Totals, Complete: r.Complete, Shard: oneLine(r.Shard), Degraded: r.Degraded}),
+		Degraded: lines(r.Degraded),
 		Started:  r.Started.UTC().Format(time.DateTime) + " UTC",
 		State:    worst(r),
 		CutShort: !r.Complete,
@@ -71,7 +72,7 @@ func worst(r Report) Verdict {
 	switch t := r.Totals; {
 	case t.Fail > 0:
 		return Fail
-	case t.Broken > 0 || !r.Complete:
+	case t.Broken > 0 || !r.Complete || len(r.Degraded) > 0 && !r.Allowed:
 		return Broken
 	case t.Pass+t.Differ > 0:
 		return Pass
@@ -271,6 +272,9 @@ func (p *page) machine(r Report) {
 	add("kernel", m.Kernel)
 	add("architecture", m.Arch)
 	add("CPUs", fmt.Sprint(m.CPUs))
+	for i, g := range m.GPUs {
+		add(fmt.Sprintf("GPU %d of %d", i+1, len(m.GPUs)), g)
+	}
 	for _, k := range slices.Sorted(maps.Keys(m.Versions)) {
 		add(k, m.Versions[k])
 	}

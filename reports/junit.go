@@ -80,6 +80,14 @@ func JUnit(r Report) ([]byte, error) {
 			Cases: []junitCase{{Class: "gpurig", Name: "the run was cut short", Time: "0", Error: &junitText{
 				Message: fmt.Sprintf("%d results were made before it ended", len(r.Results)), Type: "incomplete"}}}})
 	}
+	if len(r.Degraded) > 0 {
+		c := junitCase{Class: "gpurig", Name: "the machine is whole", Time: "0"}
+		text := clean(strings.Join(r.Degraded, "\n"))
+		if c.Error = (&junitText{Message: degradedTitle, Type: "degraded", Text: text}); r.Allowed {
+			c.Error, c.Skipped, c.Out = nil, &junitText{Message: degradedTitle + ", which is allowed"}, text
+		}
+		all.Suites = append(all.Suites, junitSuite{Name: "gpurig machine", Stamp: r.Started.UTC().Format("2006-01-02T15:04:05"), Cases: []junitCase{c}})
+	}
 	for i := range all.Suites {
 		s := &all.Suites[i]
 		for _, p := range Across(r.Results) {

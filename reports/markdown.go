@@ -39,6 +39,9 @@ func Markdown(r Report) []byte {
 		}
 		fmt.Fprintf(&b, "- %s\n", cell(p.String()))
 	}
+	for _, d := range r.Degraded {
+		fmt.Fprintf(&b, "\n**%s:** %s\n", degradedTitle, cell(d))
+	}
 	for _, n := range r.Notes {
 		fmt.Fprintf(&b, "\nNote: %s.\n", cell(n))
 	}
@@ -75,6 +78,9 @@ func shorten(s string) []byte {
 	return []byte(s[:strings.LastIndexByte(s, '\n')+1] + rest)
 }
 
+// degradedTitle heads what is lost or broken on the machine.
+const degradedTitle = "Degraded machine"
+
 // differTitle heads what is a finding about a manager, and no failure.
 const differTitle = "Differ: the manager's own implementation does it another way"
 
@@ -108,6 +114,9 @@ func (t Totals) words() string {
 
 func headline(r Report) string {
 	s := r.Totals.words()
+	if len(r.Degraded) > 0 {
+		s += ", on a degraded machine"
+	}
 	if r.Shard != "" {
 		s += ", shard " + r.Shard
 	}

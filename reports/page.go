@@ -12,7 +12,7 @@ type (
 		Headline, Started  string
 		State              Verdict // the worst there is, and what colours the top
 		CutShort, Compared bool
-		Notes              []string
+		Notes, Degraded    []string
 		Warnings           []cause
 		Targets            []pageTarget
 		Pairs              []pagePair

@@ -18,7 +18,12 @@ type Report struct {
 	Started time.Time `json:"started"`
 	Machine Machine   `json:"machine"`
 	Notes   []string  `json:"notes,omitempty"` // what a reader must know of the run, a sentence each
-	Shard   string    `json:"shard,omitempty"` // "2/5"
+	// Degraded is what is lost or broken on a real machine that the run was on, a line
+	// each: its results are of what is left.
+	Degraded []string `json:"degraded,omitempty"`
+	// Allowed says that such a machine was accepted.
+	Allowed bool   `json:"degradedAllowed,omitempty"`
+	Shard   string `json:"shard,omitempty"` // "2/5"
 	// Selection is a digest of all that was selected, of which the shard is a part:
 	// shards of different runs have different ones. Empty: the report is no shard.
 	Selection string `json:"selection,omitempty"`
@@ -36,6 +41,7 @@ type Machine struct {
 	Arch     string            `json:"arch"`
 	Product  string            `json:"product,omitempty"` // as its firmware names it
 	CPUs     int               `json:"cpus"`
+	GPUs     []string          `json:"gpus,omitempty"`     // of a run on hardware, a line each
 	Versions map[string]string `json:"versions,omitempty"` // "go", "lxc", "nvidia-container-toolkit", …
 }
 

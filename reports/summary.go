@@ -65,6 +65,9 @@ func Summary(r Report, took time.Duration) string {
 	for _, p := range Across(r.Results) {
 		show.Fprintln(&b, oneLine(p.String()))
 	}
+	for _, d := range r.Degraded {
+		show.Fprintf(&b, "DEGRADED %s\n", oneLine(d))
+	}
 	show.Fprintf(&b, "%s in %s\n", headline(r), took.Round(time.Millisecond))
 	return b.String()
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"gpurig/core/host"
 	"gpurig/core/plan"
 	"gpurig/fakehw/fault"
 	"gpurig/reports"
@@ -76,7 +77,15 @@ func (s *session) run(ctx context.Context) (err error) {
 		return err
 	}
 	if s.host.state.real != nil {
+		needs := *s.v.Needs
+		needs.MIG = false // which a change may make
+		if why := needs.Missing(s.host.state.model); why != "" && len(s.v.Changes) > 0 {
+			return &skipError{why}
+		}
 		for _, c := range s.v.Changes {
+			if c.MIG != nil && !slices.ContainsFunc(s.host.state.model.GPUs, func(g host.GPU) bool { return g.Index == c.MIG.GPU }) {
+				return &skipError{fmt.Sprintf("re-partitions GPU %d, and NVML names none of that index", c.MIG.GPU)}
+			}
 			if err := s.changeMachine(c); err != nil {
 				return err
 			}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"gpurig/fakehw/fault"
 	"gpurig/reports"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
@@ -64,7 +63,7 @@ func (r *Runner) runOn(ctx context.Context, v *scenarios.Variant, t target.Targe
 	can := t.Capabilities()
 	p := outcome{can: can, agrees: v.Native == scenarios.NativeAgrees, trace: &Trace{Variant: *v, Target: t.Name()}}
 	p.result = reports.Result{
-		Scenario: v.Name, Title: v.Title, Variant: withFaults(v.Map(), r.opts.Faults), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
+		Scenario: v.Name, Title: v.Title, Variant: WithFaults(v.Map(), r.opts.Faults.Texts()), Host: v.Host, Target: t.Name(), Labels: v.AllLabels(),
 	}
 	err := error(nil)
 	if len(v.Targets) > 0 && !slices.Contains(v.Targets, t.Name()) {
@@ -109,9 +108,9 @@ func (r *Runner) unfit(v *scenarios.Variant) string {
 	return r.opts.Hardware.unfit(v)
 }
 
-// withFaults adds the faults of a run to what makes a result another one: on a
+// WithFaults adds the faults of a run to what makes a result another one: on a
 // broken host a scenario is not the one that passed on the sound host.
-func withFaults(choices map[string]string, faults fault.List) map[string]string {
+func WithFaults(choices map[string]string, faults []string) map[string]string {
 	if len(faults) == 0 {
 		return choices
 	}
@@ -119,7 +118,7 @@ func withFaults(choices map[string]string, faults fault.List) map[string]string 
 	if out == nil {
 		out = map[string]string{}
 	}
-	out["faults"] = strings.Join(faults.Texts(), " ")
+	out["faults"] = strings.Join(faults, " ")
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpurig/core/show"
 	"gpurig/reports"
 )
 
@@ -25,7 +26,8 @@ func newMerge(s Streams) *cobra.Command {
 		Short: "Join the JSON reports of all shards of one run",
 		Long: `Merge joins the JSON reports of the shards of one run. All must have been run with
 the same scenarios, hosts, targets, faults and versions; otherwise the difference
-is reported and nothing is joined. If a shard was cut short, its remaining results
+is reported and nothing is joined, as when a result is missing or was added. If the
+shards ran on machines of other kernels or versions, the report says which. If a shard was cut short, its remaining results
 are missing: the reports are joined, and the exit code is 3.`,
 		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
 		Args:    takes(1, -1),
@@ -54,6 +56,9 @@ are missing: the reports are joined, and the exit code is 3.`,
 			all, err := reports.Merge(parts)
 			if err != nil {
 				return hint(err, "give the report of every shard, once")
+			}
+			for _, n := range all.Notes {
+				show.Fprintf(s.Err, "note: %s\n", n)
 			}
 			if len(files) == 0 {
 				data, err := reports.JSON(all)

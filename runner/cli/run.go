@@ -28,6 +28,8 @@ type runFlags struct {
 	targets []string
 	jobs    int
 	files   []string
+
+	degraded bool // a machine that is may be run on
 }
 
 func newRun(s Streams) *cobra.Command {
@@ -43,7 +45,9 @@ With --fault every host has that fault. Scenarios expect hosts without it, so th
 failures show what the fault breaks. Hosts that cannot have the fault are skipped.
 
 With --hardware this machine is the host of every scenario. Scenarios run if the
-machine has what they need; those for one fake host are skipped. Nothing on the
+machine has what they need; those for one fake host are skipped. What is lost or
+broken of the machine's GPUs is in every report, and the exit code is then 3, unless
+--allow-degraded accepts it. Nothing on the
 machine is changed, unless --allow-reconfigure lets scenarios change how GPUs are
 partitioned and pass them to virtual machines; each scenario restores them. Without
 --target, containers are LXD's, or plain LXC's on a machine without LXD, and they are
@@ -64,6 +68,7 @@ compared with a simulation.`,
 	fl.IntVar(&f.jobs, "jobs", 0, "run `N` scenarios at a time (default one per processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); repeat for other formats")
 	f.settings.flags(cmd)
+	fl.BoolVar(&f.degraded, "allow-degraded", false, "with --hardware: accept a machine that lost a GPU or a node, or whose driver is broken")
 	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
 	completeReports(cmd)
 	cmd.ValidArgsFunction = complete(shippedNames)
@@ -88,12 +93,16 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	if err != nil {
 		return err
 	}
+	if f.degraded && !f.hardware {
+		return hint(errors.New("--allow-degraded without --hardware: fake hosts are as scenarios say"), "leave it out")
+	}
 	opts, closeIt, err := f.options()
 	if err != nil {
 		return err
 	}
 	defer closeIt()
 	var notes []string
+	var stock runner.Stock
 	if f.hardware {
 		variants = runner.OnHardware(variants)
 		if f.reconfigure && f.jobs > 1 {
@@ -101,6 +110,15 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		}
 		f.jobs = max(f.jobs, 1) // containers that compute at a time share the GPU
 		var note string
+		if stock, err = opts.Hardware.Stock(); err != nil {
+			return broken(err)
+		}
+		if len(stock.GPUs) == 0 {
+			notes = append(notes, "there is no GPU on this machine: nothing that needs one can be judged")
+		}
+		for _, d := range stock.Degraded {
+			show.Fprintf(s.Err, "warning: this machine is degraded: %s\n", d)
+		}
 		if f.targets, note = hardwareTargets(f.targets, targeted); note != "" {
 			notes = append(notes, note)
 		}
@@ -136,9 +154,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	lost := []error{closeTargets(targets)}
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
 	maps.Copy(r.Machine.Versions, simulated(targets))
-	r.Notes = notes
+	r.Notes, r.Degraded, r.Allowed, r.Machine.GPUs = notes, stock.Degraded, f.degraded, stock.GPUs
 	if r.Shard != "" {
-		if err := f.selected(&r, variants, opts.Faults.Texts()); err != nil {
+		if err := f.selected(&r, variants, targets, opts.Faults.Texts()); err != nil {
 			return errors.Join(err, errors.Join(lost...))
 		}
 	}
@@ -188,6 +206,8 @@ func codeOf(r reports.Report) error {
 		return &exit{code: ExitFailed}
 	case t.Broken > 0:
 		return &exit{code: ExitBroken}
+	case len(r.Degraded) > 0 && !r.Allowed:
+		return broken(hint(fmt.Errorf("this machine is degraded: %s", strings.Join(r.Degraded, "; ")), "repair it, or accept what is left with --allow-degraded"))
 	case t.Pass+t.Differ == 0 && t.Skip > 0:
 		return broken(errors.New("every scenario was skipped: nothing was judged"))
 	case t.All() == 0:
