@@ -21,15 +21,13 @@ func Build(m host.Model) (*tree.Tree, error) { return BuildWithout(m, nil) }
 // BuildWithout is Build of a host from which functions were pulled out: the others
 // keep their windows and interrupts.
 func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
-	b := &builder{t: tree.New(), m: &m, functions: map[string]*function{}}
+	b := &builder{m: &m, functions: map[string]*function{}}
+	b.t, b.err = software(m)
 	b.collect(gone)
 	for _, part := range []func(){
-		b.layout, b.storage, b.pci, b.sriov, b.iommu, b.vfioDevices, b.drm, b.vgpu, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.misc, b.dev,
+		b.storage, b.pci, b.sriov, b.iommu, b.vfioDevices, b.drm, b.vgpu, b.modules, b.kfd, b.tegra, b.proc, b.nvidiaProc, b.misc, b.dev,
 	} {
 		part()
-	}
-	if b.err == nil {
-		b.err = installDriver(b.t, m)
 	}
 	if b.err != nil {
 		return nil, fmt.Errorf("build host: %w", b.err)

@@ -39,15 +39,11 @@ type hostState struct {
 	recording string
 	real      *Hardware // the machine at hand; nil: it is a fake host
 
-	sum    func() string // digest of model and files, for reports
-	tree   func() (built, error)
-	opened func() (*passthrough.Host, error) // as planning reads it
-	plans  memo.Map[string, product]
-}
-
-type built struct {
-	tree *tree.Tree
-	sum  string
+	sum     func() string // digest of model and files, for reports
+	tree    func() (*tree.Tree, error)
+	treeSum func() string
+	opened  func() (*passthrough.Host, error) // as planning reads it
+	plans   memo.Map[string, product]
 }
 
 // newHostState makes the state of a host that is sound but for these faults. The
@@ -59,12 +55,13 @@ func newHostState(specs SpecSource, id string, sound host.Model, recording strin
 	}
 	m := &hostState{id: id, sound: sound, faults: faults, model: broken.Model, recording: recording, files: files}
 	m.sum = sync.OnceValue(func() string { return digest(m.request()) })
-	m.tree = sync.OnceValues(func() (built, error) {
-		t, err := m.request().Tree()
+	m.tree = sync.OnceValues(func() (*tree.Tree, error) { return m.request().Tree() })
+	m.treeSum = sync.OnceValue(func() string {
+		t, err := m.tree()
 		if err != nil {
-			return built{}, err
+			return ""
 		}
-		return built{t, t.Sum()}, nil
+		return t.Sum()
 	})
 	m.opened = sync.OnceValues(func() (*passthrough.Host, error) { return m.open(specs) })
 	return m, nil
@@ -78,13 +75,13 @@ func (m *hostState) request() specgen.Request {
 // host returns the machine as targets see it.
 func (m *hostState) host() (target.Host, error) {
 	if m.real != nil {
-		return target.Host{Root: m.real.Host.Root()}, nil
+		return target.Host{Root: m.real.Host.Root(), Sum: func() string { return "" }}, nil
 	}
 	t, err := m.tree()
 	if err != nil {
 		return target.Host{}, fmt.Errorf("host %s: %w", m.id, err)
 	}
-	return target.Host{Root: t.tree, Sum: t.sum}, nil
+	return target.Host{Root: t, Sum: m.treeSum}, nil
 }
 
 // open opens a fake host: its files are in memory, its Specs are made by a process
@@ -94,11 +91,11 @@ func (m *hostState) open(source SpecSource) (*passthrough.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}
-	lib, err := m.request().Library(t.tree)
+	lib, err := m.request().Library(t)
 	if err != nil {
 		return nil, err
 	}
-	return passthrough.New(t.tree, lib, passthrough.HostOptions{
+	return passthrough.New(t, lib, passthrough.HostOptions{
 		Generate: func(ctx context.Context, o nvidia.Options) (*nvidia.Result, error) {
 			r := m.request()
 			r.Options = o

@@ -43,11 +43,11 @@ func (s *session) targetHost() (target.Host, error) {
 	if err != nil || s.asks.Smoke == nil || s.opts.Hardware != nil {
 		return h, err
 	}
-	b, err := s.host.state.tree()
+	t, err := s.host.state.tree()
 	if err != nil {
 		return h, err
 	}
-	h.Works = func(ctx context.Context) (map[string]string, error) { return userspace.Libraries(ctx, b.tree, "") }
+	h.Works = func(ctx context.Context) (map[string]string, error) { return userspace.Libraries(ctx, t, "") }
 	return h, nil
 }
 

@@ -40,10 +40,13 @@ func (in *installer) tools() {
 	}
 }
 
+// IMEXChannels is the folder of the nodes of IMEX channels.
+const IMEXChannels = "/dev/nvidia-caps-imex-channels"
+
 // imex reports whether the machine is a member of an IMEX domain.
 func (in *installer) imex() bool {
 	for _, n := range in.m.Nodes {
-		if path.Dir(n.Path) == "/dev/nvidia-caps-imex-channels" {
+		if path.Dir(n.Path) == IMEXChannels {
 			return true
 		}
 	}

@@ -94,7 +94,7 @@ func (r *rack) start(tb testing.TB, s *sim.Sim) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if err := c.Start(tb.Context(), target.Host{Root: r.tree, Sum: fmt.Sprint(r.devices)}, r.plan); err != nil {
+	if err := c.Start(tb.Context(), target.Host{Root: r.tree, Sum: r.tree.Sum}, r.plan); err != nil {
 		tb.Fatal(err)
 	}
 	if _, err := c.Observe(tb.Context(), observe.Request{}); err != nil {

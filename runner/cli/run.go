@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -143,6 +144,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	}
 	specs := specgen.New(specgen.Options{CacheDir: cacheDir()})
 	defer specs.Close()
+	// What is in use at a time is little, what is made is a lot.
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(200 << 20)
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
 	started := time.Now()
 	opts.Targets, opts.Specs, opts.Jobs, opts.Shard, opts.Result = targets, specs, f.jobs, shard, show.result
@@ -151,8 +155,12 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		return errors.Join(err, closeTargets(targets))
 	}
 	show.end()
+	var made []string
+	for _, t := range targets {
+		made = append(made, t.Name())
+	}
 	lost := []error{closeTargets(targets)}
-	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx)
+	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx, made)
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes, r.Degraded, r.Allowed, r.Machine.GPUs = notes, stock.Degraded, f.degraded, stock.GPUs
 	if r.Shard != "" {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,9 @@ import (
 )
 
 // Machine says where a run takes place, for its report: no name and no address
-// of the machine, only what can explain a difference.
-func Machine(ctx context.Context) reports.Machine {
+// of the machine, only what can explain a difference: of the programs that make
+// containers those of the named targets.
+func Machine(ctx context.Context, targets []string) reports.Machine {
 	m := reports.Machine{OS: osName(), CPUs: runtime.NumCPU(), Versions: map[string]string{"go": runtime.Version()}}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
@@ -32,11 +34,15 @@ func Machine(ctx context.Context) reports.Machine {
 			}
 		}
 	}
-	for name, program := range map[string]string{
-		"lxc": "lxc-start", "lxd": lxdapi.LXD.Daemon(), "incus": lxdapi.Incus.Daemon(), "runc": "runc", "nvidia-ctk": "nvidia-ctk",
+	for _, p := range []struct{ name, program, target string }{
+		{"lxc", "lxc-start", "lxc"}, {"lxd", lxdapi.LXD.Daemon(), "lxd"}, {"incus", lxdapi.Incus.Daemon(), "incus"},
+		{"runc", "runc", "oci"}, {"runc", "runc", "docker"}, {"nvidia-ctk", "nvidia-ctk", ""},
 	} {
-		if v := version(ctx, program); v != "" {
-			m.Versions[name] = v
+		if !slices.ContainsFunc(targets, func(t string) bool { return strings.HasPrefix(t, p.target) }) {
+			continue
+		}
+		if v := version(ctx, p.program); v != "" {
+			m.Versions[p.name] = v
 		}
 	}
 	if v, err := os.ReadFile("/sys/class/dmi/id/product_name"); err == nil {

@@ -2,6 +2,8 @@ package image
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -17,7 +19,7 @@ import (
 )
 
 // With returns the image of a kind with content on top, made once. It has the kind's
-// name with the first digits of its digest. The error is as of Image, or a
+// name with the first digits of the content's digest. The error is as of Image, or a
 // *scenarios.ContentError.
 func (s *Set) With(kind string, c scenarios.Content) (*Image, error) {
 	base, err := s.Image(kind)
@@ -38,8 +40,8 @@ func (s *Set) With(kind string, c scenarios.Content) (*Image, error) {
 	if err := apply(t, c); err != nil {
 		return nil, err
 	}
-	sum := t.Sum()
-	img := &Image{Kind: base.Kind, Name: base.Kind + "-" + sum[:8], Tree: t, ReadOnly: base.ReadOnly, Sum: sum}
+	sum := sha256.Sum256(text)
+	img := &Image{Kind: base.Kind, Name: base.Kind + "-" + hex.EncodeToString(sum[:4]), Tree: t, ReadOnly: base.ReadOnly}
 	s.made[key] = img
 	return img, nil
 }

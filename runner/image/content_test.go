@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,10 +49,10 @@ func TestContentIsPutOnTopOfAnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if base.Tree.Sum() != before || img.Sum == base.Sum || img.Sum != img.Tree.Sum() {
-		t.Errorf("sums: the kind's was %s and is %s, the image's is %s and %s", before, base.Tree.Sum(), img.Sum, img.Tree.Sum())
+	if base.Tree.Sum() != before || img.Tree.Sum() == before {
+		t.Errorf("sums: the kind's was %s and is %s, the image's is %s", before, base.Tree.Sum(), img.Tree.Sum())
 	}
-	if img.Name != "glibc-"+img.Sum[:8] || img.Kind != "glibc" || base.Name != "glibc" {
+	if !regexp.MustCompile("^glibc-[0-9a-f]{8}$").MatchString(img.Name) || img.Kind != "glibc" || base.Name != "glibc" {
 		t.Errorf("names %q of kind %q, and %q", img.Name, img.Kind, base.Name)
 	}
 	if again, err := set.With("", all); err != nil || again != img {

@@ -34,8 +34,6 @@ type Image struct {
 	// ReadOnly says that nothing in the root can be changed, also before the
 	// container starts: an immutable image.
 	ReadOnly bool
-	// Sum identifies Tree's content.
-	Sum string
 }
 
 // kinds are what each kind is made of, in order.
@@ -139,7 +137,7 @@ func (s *Set) Image(kind string) (*Image, error) {
 	if b.err != nil {
 		return nil, fmt.Errorf("image %q: %w", kind, b.err)
 	}
-	img := &Image{Kind: kind, Name: kind, Tree: b.t, ReadOnly: k.readOnly, Sum: b.t.Sum()}
+	img := &Image{Kind: kind, Name: kind, Tree: b.t, ReadOnly: k.readOnly}
 	s.made[kind] = img
 	return img, nil
 }

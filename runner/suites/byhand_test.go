@@ -46,7 +46,7 @@ func give(ctx SpecContext, profile string, request observe.Request, names ...str
 	ctr, err := simulated.Create(ctx, target.Config{Name: "byhand", Image: "glibc", Cgroup: "v2"})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(ctr.Remove(ctx)).To(Succeed()) })
-	Expect(ctr.Start(ctx, target.Host{Root: tree, Sum: tree.Sum()}, p)).To(Succeed())
+	Expect(ctr.Start(ctx, target.Host{Root: tree, Sum: tree.Sum}, p)).To(Succeed())
 	seen, err := ctr.Observe(ctx, request)
 	Expect(err).NotTo(HaveOccurred())
 	return seen

@@ -166,9 +166,9 @@ type Sys interface {
 // A Host is the machine that plans are carried out on.
 type Host struct {
 	Root host.Root
-	// Sum identifies the content: equal sums, equal trees. A target that needs
+	// Sum is a digest of a tree in memory: equal sums, equal trees; empty for other roots. A target that needs
 	// real files keeps one copy for each.
-	Sum string
+	Sum func() string
 	// Works returns what is to work of the fake host: its files, by path, each with
 	// the file of this machine whose content it then has. Nil: nothing need work. Who
 	// simulates does not ask.

@@ -87,7 +87,7 @@ func askNames(t *testing.T, profile string, names ...string) namedRequest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := namedRequest{host: target.Host{Root: root, Sum: root.Sum()}, in: target.Injection{Specs: []*specs.Spec{made.Spec}, Devices: names}}
+	q := namedRequest{host: target.Host{Root: root, Sum: root.Sum}, in: target.Injection{Specs: []*specs.Spec{made.Spec}, Devices: names}}
 	var asked []cdi.Name
 	for _, n := range names {
 		name, err := cdi.ParseName(n)
@@ -171,7 +171,7 @@ func TestWhatTheEngineDoesNotLookUp(t *testing.T) {
 	}}}}
 	c := create(t, r.d)
 	in := target.Injection{Specs: []*specs.Spec{spec}, Devices: []string{"vendor.com/device=one"}}
-	if err := docker.InjectVendors(t.Context(), c, target.Host{Root: root, Sum: root.Sum()}, in, plan.Plan{}, "/bin/true"); err != nil {
+	if err := docker.InjectVendors(t.Context(), c, target.Host{Root: root, Sum: root.Sum}, in, plan.Plan{}, "/bin/true"); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Observe(t.Context(), observe.Request{})

@@ -50,7 +50,7 @@ func aJetson(t *testing.T) (corehost.Model, target.Host, *specs.Spec) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, target.Host{Root: tree, Sum: tree.Sum()}, made.Spec
+	return m, target.Host{Root: tree, Sum: tree.Sum}, made.Spec
 }
 
 // planOf translates the iGPU of a Spec.

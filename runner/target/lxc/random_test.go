@@ -79,7 +79,7 @@ func TestRandomPlansAreMountedAsPlannedB30(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			if err := c.Start(ctx, target.Host{Root: host, Sum: host.Sum()}, p); err != nil {
+			if err := c.Start(ctx, target.Host{Root: host, Sum: host.Sum}, p); err != nil {
 				t.Fatalf("%v\n%s", err, c.Configuration())
 			}
 			var paths, want []string

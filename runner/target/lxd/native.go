@@ -135,7 +135,7 @@ func (n *Native) Create(ctx context.Context, c target.Config) (target.Container,
 // take returns the daemon on a host, for one container more. One that ended by itself
 // takes none.
 func (n *Native) take(ctx context.Context, h target.Host, c target.Config) (*nativeServer, *server, error) {
-	key := nativeKey{h.Sum, c.Cgroup, c.Alone}
+	key := nativeKey{h.Sum(), c.Cgroup, c.Alone}
 	n.mu.Lock()
 	s := n.servers[key]
 	if s != nil && s.over() {
@@ -292,7 +292,7 @@ func (c *nativeContainer) Start(ctx context.Context, h target.Host, _ plan.Plan)
 
 // moveTo makes the container one of the daemon on h.
 func (c *nativeContainer) moveTo(ctx context.Context, h target.Host) error {
-	key := nativeKey{h.Sum, c.config.Cgroup, c.config.Alone}
+	key := nativeKey{h.Sum(), c.config.Cgroup, c.config.Alone}
 	if c.now != nil && key == c.home.key {
 		return nil
 	}
@@ -342,7 +342,7 @@ func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan
 	if !c.Running() {
 		return target.ErrNotRunning
 	}
-	if h.Sum != c.home.key.host {
+	if h.Sum() != c.home.key.host {
 		return c.target.unable("the host has changed since the container was started, and the daemon's machine stays as it is")
 	}
 	if err := c.give(); err != nil {

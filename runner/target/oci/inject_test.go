@@ -51,7 +51,7 @@ func ask(t *testing.T, profile string, names ...string) request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := request{host: target.Host{Root: tree, Sum: tree.Sum()}, spec: res.Spec, names: names}
+	q := request{host: target.Host{Root: tree, Sum: tree.Sum}, spec: res.Spec, names: names}
 	var asked []cdi.Name
 	for _, n := range names {
 		name, err := cdi.ParseName(n)

@@ -71,7 +71,7 @@ func TestTheSpecificationsDevice(t *testing.T) {
 			}
 			c := tc.(*oci.Container)
 			in := oci.Injection{Specs: []*specs.Spec{example()}, Devices: []string{"vendor.com/device=myDevice"}, VendorHook: busybox}
-			if err := c.Inject(t.Context(), target.Host{Root: host, Sum: host.Sum()}, in); err != nil {
+			if err := c.Inject(t.Context(), target.Host{Root: host, Sum: host.Sum}, in); err != nil {
 				t.Fatal(err)
 			}
 			got, err := c.Observe(t.Context(), observe.Request{Paths: []string{"/run/created", "/run/started", "/tmp/data"}})
@@ -118,7 +118,7 @@ func TestAHookThatFailsIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := tree.New()
-			err = c.(*oci.Container).Inject(t.Context(), target.Host{Root: h, Sum: h.Sum()},
+			err = c.(*oci.Container).Inject(t.Context(), target.Host{Root: h, Sum: h.Sum},
 				oci.Injection{Specs: []*specs.Spec{spec}, Devices: []string{"vendor.com/device=myDevice"}, VendorHook: "/bin/busybox"})
 			// Under load crun 1.8 now and then tells of its own child, which the end of
 			// the hook left without a program.

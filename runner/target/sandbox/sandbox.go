@@ -179,10 +179,7 @@ func (w *Sandbox) Host(ctx context.Context, h target.Host, p plan.Plan) (string,
 	if !ok {
 		return w.realRoot(h.Root, p)
 	}
-	sum := h.Sum
-	if sum == "" {
-		sum = t.Sum()
-	}
+	sum := h.Sum()
 	var works map[string]string
 	if h.Works != nil {
 		var err error

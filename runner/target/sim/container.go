@@ -155,7 +155,9 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if c.sim.docker {
 		r.Manager = observe.Docker
 	}
-	return observe.Look(c.running, r), nil
+	var o observe.Observation
+	c.running.still(func() { o = observe.Look(c.running, r) })
+	return o, nil
 }
 
 // Stop is part of target.Container.

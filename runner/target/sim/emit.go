@@ -32,39 +32,27 @@ type emission struct {
 }
 
 // emit writes the configuration and reads it as liblxc would. The error is a
-// refusal of package lxc, or liblxc's. The result is shared: nobody changes it.
-func (c *Container) emit(p plan.Plan) (emission, error) {
-	key := ""
-	if c.fresh { // else links in the root may have changed since
-		d := newDigest()
-		d.text(c.image.Sum, c.config.Name, c.config.Cgroup)
-		for _, m := range c.config.IDMap {
-			d.number(uint64(m.Container), uint64(m.Host), uint64(m.Count))
-		}
-		d.plan(p)
-		key = d.key()
+// refusal of package lxc, or liblxc's.
+func (c *Container) emit(p plan.Plan) (e emission, err error) {
+	emit, s := c.emitLXC, c.space()
+	switch {
+	case c.sim.oci != "":
+		emit = c.emitOCI
+	case c.sim.lxd:
+		emit = c.emitLXD
 	}
-	return c.sim.emissions.get(key, func() (emission, error) {
-		emit := c.emitAnew
-		if c.sim.lxd {
-			emit = c.emitLXD
-		}
-		e, err := emit(p)
-		if err == nil && e.hook.Version != 0 { // else there is none
-			err = e.hook.Validate() // as a real one is read
-		}
-		return e, err
-	})
+	s.still(func() { e, err = emit(p, s.resolveDir) })
+	if err == nil && e.hook.Version != 0 { // else there is none
+		err = e.hook.Validate() // as a real one is read
+	}
+	return e, err
 }
 
-func (c *Container) emitAnew(p plan.Plan) (emission, error) {
-	if c.sim.oci != "" {
-		return c.emitOCI(p)
-	}
+func (c *Container) emitLXC(p plan.Plan, resolve func(string) (string, error)) (emission, error) {
 	config, err := lxc.Emit(p, lxc.Options{
 		Cgroup: c.config.Cgroup, IDMap: c.config.IDMap, Container: c.config.Name, LXCVersion: c.sim.version,
 		NodesDir: nodesDir, HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"),
-		Resolve: c.resolve,
+		Resolve: resolve,
 	})
 	if err != nil {
 		return emission{}, err
@@ -79,16 +67,16 @@ func (c *Container) emitAnew(p plan.Plan) (emission, error) {
 	return e, nil
 }
 
-// resolve returns p with the links of its directories resolved in the image.
-// What does not exist is as it stands.
-func (c *Container) resolve(p string) (string, error) {
+// resolveDir returns p with the links of its directories resolved. What does not exist
+// is as it stands.
+func (s *mountNS) resolveDir(p string) (string, error) {
 	dir := path.Dir(p)
 	if dir == p {
 		return p, nil
 	}
-	real, err := c.space().Resolve(dir)
+	real, err := s.Resolve(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		real, err = c.resolve(dir)
+		real, err = s.resolveDir(dir)
 	}
 	return path.Join(real, path.Base(p)), err
 }

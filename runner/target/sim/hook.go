@@ -2,9 +2,16 @@ package sim
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
+	"maps"
+	"slices"
 
+	"gpurig/fakehw/tree"
 	"gpurig/hook/stage"
 	"gpurig/runner/target"
 )
@@ -43,11 +50,17 @@ func (c *Container) hook(s *mountNS, at stage.Stage, key string) error {
 	scans := 0
 	res, err := stage.Run(at, c.file, stage.Options{
 		Root: c.rootIn(s), Journal: &c.journal, Steps: stage.Steps{Context: context.Background()},
-		Remember: func(read func() stage.Scan) stage.Scan {
-			if scans++; key != "" {
-				key += string(rune(scans)) // the first makes links, the second finds them
+		Remember: func(read func() stage.Scan) (scan stage.Scan) {
+			look := func() (stage.Scan, error) {
+				s.still(func() { scan = read() })
+				return scan, nil
 			}
-			scan, _ := c.sim.scans.get(key, func() (stage.Scan, error) { return read(), nil })
+			if key == "" {
+				scan, _ = look()
+				return scan
+			}
+			scans++ // the first makes links, the second finds them
+			scan, _ = c.sim.scans.Get(context.Background(), key+string(rune(scans)), look)
 			return scan
 		},
 	})
@@ -66,23 +79,59 @@ func (c *Container) rootIn(s *mountNS) root {
 	return root{mountNS: s, uid: uid, owner: c.file.Owner}
 }
 
-// cacheKey says what a loader cache is made from: the image, the host, and what
-// of the host is where in the image. Empty where that is not known: the root was
-// used before, or the host has no sum.
+// cacheKey is a digest of all that a loader cache is made from: the image, what of the
+// host is where in it, and what the hook is told. Empty where that is not known: the
+// root was used before, or the host is no tree.
 func (c *Container) cacheKey(h target.Host) string {
-	if !c.fresh || h.Sum == "" {
+	t, isTree := h.Root.(*tree.Tree)
+	if !c.fresh || !isTree {
 		return ""
 	}
-	d := newDigest()
-	d.text(c.image.Sum, h.Sum)
-	d.number(uint64(len(c.conf.Mounts)))
+	told := c.file
+	told.Container, told.Spec = "", ""
+	data, err := json.Marshal(told)
+	if err != nil {
+		return ""
+	}
+	d := digest{b: data}
+	d.text(fmt.Sprintf("%p %v", c.image, c.conf.UIDs)) // an image is made once
 	for _, m := range c.conf.Mounts {
 		d.text(m.Source, m.Target)
+		if e, err := t.Follow(m.Source); err == nil {
+			d.entry(e)
+		}
 	}
-	d.number(uint64(len(c.file.Links)))
-	for _, l := range c.file.Links {
-		d.text(l.Path, l.Target)
-	}
-	d.text(c.file.LibraryDirs...)
 	return d.key()
+}
+
+// A digest makes keys: every text and number that goes in counts, and so does where
+// it ends.
+type digest struct{ b []byte }
+
+func (d *digest) text(list ...string) {
+	for _, s := range list {
+		d.number(uint64(len(s)))
+		d.b = append(d.b, s...)
+	}
+}
+
+func (d *digest) number(list ...uint64) {
+	for _, n := range list {
+		d.b = binary.AppendUvarint(d.b, n)
+	}
+}
+
+// entry adds what is in e and below it.
+func (d *digest) entry(e *tree.Entry) {
+	d.number(uint64(e.Mode), uint64(e.UID), uint64(e.GID), uint64(e.Size), uint64(len(e.Children)), uint64(len(e.Data)), maphash.Bytes(seed, e.Data))
+	d.text(e.Target)
+	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+		d.text(name)
+		d.entry(e.Children[name])
+	}
+}
+
+func (d *digest) key() string {
+	sum := sha256.Sum256(d.b)
+	return string(sum[:])
 }

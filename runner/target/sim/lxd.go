@@ -18,10 +18,10 @@ const hostRoot = "/host"
 
 // emitLXD writes the configuration of an instance, has the model of LXD make
 // lines for liblxc of it, and reads those as liblxc would.
-func (c *Container) emitLXD(p plan.Plan) (emission, error) {
+func (c *Container) emitLXD(p plan.Plan, resolve func(string) (string, error)) (emission, error) {
 	config, err := lxd.Emit(p, lxd.Options{
 		IDMap: c.config.IDMap, Container: c.config.Name, HostRoot: hostRoot, LXCVersion: c.sim.version,
-		HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"), Resolve: c.resolve,
+		HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"), Resolve: resolve,
 	})
 	if err != nil {
 		return emission{}, err

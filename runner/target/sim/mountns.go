@@ -28,6 +28,19 @@ type mount struct {
 type mountNS struct {
 	mounts []*mount          // in the order of mounting
 	top    map[string]*mount // the mount that shows at a path
+
+	// Directories that were walked to, and whether root.passable lets through to one;
+	// nil: something may change.
+	walked   map[string]step
+	passable map[string]bool
+}
+
+// A step is what a directory's path leads to.
+type step struct {
+	real  string
+	at    source
+	via   *mount
+	errno syscall.Errno
 }
 
 var _ host.Root = (*mountNS)(nil)
@@ -75,6 +88,13 @@ func (s *mountNS) rebuild() {
 	}
 }
 
+// still runs f, which changes nothing: each directory is walked to once.
+func (s *mountNS) still(f func()) {
+	s.walked, s.passable = map[string]step{}, map[string]bool{}
+	defer func() { s.walked, s.passable = nil, nil }()
+	f()
+}
+
 // find walks to p, links in directories followed; that of the last component
 // only if follow. real is the path without links.
 func (s *mountNS) find(op, p string, follow bool) (real string, at source, via *mount, err error) {
@@ -84,13 +104,54 @@ func (s *mountNS) find(op, p string, follow bool) (real string, at source, via *
 // on is find for a path that crosses no mount but m; nil: any.
 func (s *mountNS) on(m *mount, op, p string, follow bool) (real string, at source, via *mount, err error) {
 	errno := syscall.EINVAL
-	if path.IsAbs(p) {
+	switch {
+	case !path.IsAbs(p):
+	case m == nil && s.walked != nil:
+		real, at, via, errno = s.near(p, follow)
+	default:
 		real, at, via, errno = s.trace(m, path.Clean(p), follow)
 	}
 	if errno != 0 {
 		return "", nil, nil, &fs.PathError{Op: op, Path: p, Err: errno}
 	}
 	return real, at, via, nil
+}
+
+// near is trace from the directory of p.
+func (s *mountNS) near(p string, follow bool) (string, source, *mount, syscall.Errno) {
+	i := strings.LastIndexByte(p, '/')
+	dir, name := p[:max(i, 1)], p[i+1:]
+	if name == "" || name == "." || name == ".." {
+		return s.trace(nil, path.Clean(p), follow)
+	}
+	d, ok := s.walked[dir]
+	if !ok {
+		d.real, d.at, d.via, d.errno = s.trace(nil, path.Clean(dir), true)
+		s.walked[dir] = d
+	}
+	if d.errno != 0 {
+		return "", nil, nil, d.errno
+	}
+	real := strings.TrimSuffix(d.real, "/") + "/" + name
+	at, via, errno := s.step(d.at, d.via, real, name)
+	if errno == 0 && follow && at.info().IsLink() {
+		return s.trace(nil, real, true)
+	}
+	return real, at, via, errno
+}
+
+// step goes from a directory to what shows under a name in it, which is at p.
+func (s *mountNS) step(at source, via *mount, p, name string) (source, *mount, syscall.Errno) {
+	if m := s.top[p]; m != nil {
+		return m.src, m, 0
+	}
+	if next, ok := at.child(name); ok {
+		return next, via, 0
+	}
+	if at.info().Mode.IsDir() {
+		return nil, nil, syscall.ENOENT
+	}
+	return nil, nil, syscall.ENOTDIR
 }
 
 // trace walks down from the root. At a link it starts over with the path that
@@ -162,14 +223,8 @@ func (s *mountNS) descend(p string) (at source, via *mount, end int, errno sysca
 		} else {
 			j += i
 		}
-		if m := s.top[p[:j]]; m != nil {
-			at, via = m.src, m
-		} else if next, ok := at.child(p[i:j]); ok {
-			at = next
-		} else if at.info().Mode.IsDir() {
-			return nil, nil, i, syscall.ENOENT
-		} else {
-			return nil, nil, i, syscall.ENOTDIR
+		if at, via, errno = s.step(at, via, p[:j], p[i:j]); errno != 0 {
+			return nil, nil, i, errno
 		}
 		if at.info().IsLink() {
 			return at, via, j, 0
@@ -244,6 +299,11 @@ func (s *mountNS) Head(p string, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return head(p, at, n)
+}
+
+// head is Head of what p leads to.
+func head(p string, at source, n int) ([]byte, error) {
 	switch m := at.info().Mode; {
 	case m.IsDir():
 		return nil, &fs.PathError{Op: "read", Path: p, Err: syscall.EISDIR}

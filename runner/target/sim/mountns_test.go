@@ -35,13 +35,21 @@ func TestResolveAgreesWithPackageHost(t *testing.T) {
 			}
 		}
 		s := newMountNS(root, nil)
-		for range 40 {
-			p := pick()
+		compare := func(p string) {
+			t.Helper()
 			want, werr := host.Resolve(flat{s}, p)
 			got, err := s.Resolve(p)
 			if (err == nil) != (werr == nil) || got != want {
 				t.Fatalf("seed %d: Resolve(%s) = %q, %v; package host: %q, %v", seed, p, got, err, want, werr)
 			}
 		}
+		for range 40 {
+			compare(pick())
+		}
+		s.still(func() {
+			for range 80 {
+				compare(pick())
+			}
+		})
 	}
 }

@@ -30,11 +30,11 @@ import (
 // emitOCI writes the edits and reads them as a runtime would, in the words that
 // the rest of this package has: an engine's call of the hook before the start is
 // its pre-start hook, createContainer its mount hook.
-func (c *Container) emitOCI(p plan.Plan) (emission, error) {
+func (c *Container) emitOCI(p plan.Plan, resolve func(string) (string, error)) (emission, error) {
 	edits, err := oci.Emit(p, oci.Options{
 		IDMap: c.config.IDMap, Container: c.config.Name,
 		NodesDir: nodesDir, HookPath: hookPath, HookFile: path.Join(hookDir, c.config.Name+".json"),
-		Resolve: c.resolve,
+		Resolve: resolve,
 	})
 	if err != nil {
 		return emission{}, err

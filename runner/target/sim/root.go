@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -28,48 +29,61 @@ type root struct {
 
 var _ stage.Root = root{}
 
-// may says why p cannot be read, or, for want 0, not be found: the folders on the way
-// must let pass.
-func (r root) may(op, p string, follow bool, want uint32) error {
+// reach walks to p. It must be permitted to read it, or, for want 0, to find it: the
+// folders on the way must let pass.
+func (r root) reach(op, p string, follow bool, want uint32) (source, error) {
 	real, at, via, err := r.find(op, p, follow)
-	if err != nil {
-		return err
+	if err == nil && !(r.may(at, via, want) && (real == "/" || r.passes(parent(real)))) {
+		err = &fs.PathError{Op: op, Path: p, Err: syscall.EACCES}
 	}
-	for ; ; want = 1 {
-		i, own := at.info(), r.owner
-		if via.own {
-			own = hookspec.Owner{UID: r.uid, GID: r.uid}
-		}
-		bits := uint32(i.Mode.Perm())
-		switch {
-		case i.UID == own.UID:
-			bits >>= 6
-		case i.GID == own.GID:
-			bits >>= 3
-		}
-		if bits&want != want {
-			return &fs.PathError{Op: op, Path: p, Err: syscall.EACCES}
-		}
-		if real == "/" {
-			return nil
-		}
-		real = path.Dir(real)
-		at, via, _ = r.direct(real)
+	return at, err
+}
+
+// parent is path.Dir of a clean path.
+func parent(p string) string { return p[:max(strings.LastIndexByte(p, '/'), 1)] }
+
+// may reports whether the container's root has these bits of access.
+func (r root) may(at source, via *mount, want uint32) bool {
+	i, own := at.info(), r.owner
+	if via.own {
+		own = hookspec.Owner{UID: r.uid, GID: r.uid}
 	}
+	bits := uint32(i.Mode.Perm())
+	switch {
+	case i.UID == own.UID:
+		bits >>= 6
+	case i.GID == own.GID:
+		bits >>= 3
+	}
+	return bits&want == want
+}
+
+// passes reports whether a directory, a path without links, lets pass to what is in it.
+func (r root) passes(dir string) bool {
+	ok, known := r.passable[dir]
+	if !known {
+		at, via, _ := r.direct(dir)
+		ok = r.may(at, via, 1) && (dir == "/" || r.passes(parent(dir)))
+		if r.passable != nil {
+			r.passable[dir] = ok
+		}
+	}
+	return ok
 }
 
 func (r root) Readlink(p string) (string, error) {
-	if err := r.may("readlink", p, false, 0); err != nil {
+	at, err := r.reach("readlink", p, false, 0)
+	if err == nil && !at.info().IsLink() {
+		err = &fs.PathError{Op: "readlink", Path: p, Err: syscall.EINVAL}
+	}
+	if err != nil {
 		return "", err
 	}
-	return r.mountNS.Readlink(p)
+	return at.readlink(), nil
 }
 
 func (r root) Lstat(p string) (inroot.Info, error) {
-	if err := r.may("lstat", p, false, 0); err != nil {
-		return inroot.Info{}, err
-	}
-	_, at, _, err := r.find("lstat", p, false)
+	at, err := r.reach("lstat", p, false, 0)
 	if err != nil {
 		return inroot.Info{}, err
 	}
@@ -78,10 +92,11 @@ func (r root) Lstat(p string) (inroot.Info, error) {
 }
 
 func (r root) ReadFile(p string, limit int64) ([]byte, error) {
-	if err := r.may("open", p, true, 4); err != nil {
+	at, err := r.reach("open", p, true, 4)
+	if err != nil {
 		return nil, err
 	}
-	data, err := r.mountNS.ReadFile(p)
+	data, err := head(p, at, -1)
 	if err == nil && int64(len(data)) > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: inroot.ErrLimit}
 	}
@@ -89,11 +104,11 @@ func (r root) ReadFile(p string, limit int64) ([]byte, error) {
 }
 
 func (r root) OpenFile(p string) (inroot.File, error) {
-	if err := r.may("open", p, true, 4); err != nil {
+	data, err := r.ReadFile(p, math.MaxInt64)
+	if err != nil {
 		return nil, err
 	}
-	data, err := r.mountNS.ReadFile(p)
-	return file{bytes.NewReader(data)}, err
+	return file{bytes.NewReader(data)}, nil
 }
 
 type file struct{ *bytes.Reader }
@@ -101,18 +116,19 @@ type file struct{ *bytes.Reader }
 func (file) Close() error { return nil }
 
 func (r root) ReadDir(p string, limit int) ([]string, error) {
-	if err := r.may("open", p, true, 0); err != nil {
-		return nil, err
+	at, err := r.reach("open", p, true, 0)
+	if err == nil && !at.info().Mode.IsDir() { // which is told first
+		err = &fs.PathError{Op: "readdirent", Path: p, Err: syscall.ENOTDIR}
 	}
-	names, err := r.mountNS.ReadDir(p)
-	if err == nil { // what is no folder is told first
-		err = r.may("open", p, true, 4)
-	}
-	if err == nil && len(names) > limit {
-		err = &fs.PathError{Op: "readdir", Path: p, Err: inroot.ErrLimit}
+	if err == nil {
+		at, err = r.reach("open", p, true, 4)
 	}
 	if err != nil {
 		return nil, err
+	}
+	names := at.names()
+	if len(names) > limit {
+		return nil, &fs.PathError{Op: "readdir", Path: p, Err: inroot.ErrLimit}
 	}
 	return names, nil
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 
 	"gpurig/core/emit/lxc"
+	"gpurig/core/memo"
 	"gpurig/fakehw/tree"
 	"gpurig/hook/stage"
 	"gpurig/runner/image"
@@ -36,8 +37,7 @@ type Sim struct {
 
 	version lxc.Version // of the liblxc that it stands for
 
-	emissions memo[emission]   // by plan, on a fresh root
-	scans     memo[stage.Scan] // by what libraries are where
+	scans memo.Map[string, stage.Scan] // by what libraries are where
 }
 
 var _ target.Target = (*Sim)(nil)
@@ -51,7 +51,9 @@ func New(images *image.Set) (*Sim, error) {
 	if err != nil {
 		return nil, fmt.Errorf("target sim: %w", err)
 	}
-	return &Sim{images: images, dev: dev, version: liblxc.Stated}, nil
+	s := &Sim{images: images, dev: dev, version: liblxc.Stated}
+	s.scans.Limit = 512
+	return s, nil
 }
 
 // As says which liblxc it stands for, before it makes a container;

@@ -25,7 +25,7 @@ type source interface {
 	ino() uint64                // one inode, one number
 }
 
-var inodes = maphash.MakeSeed()
+var seed = maphash.MakeSeed()
 
 // entry is an inode of a tree.
 type entry struct{ e *tree.Entry }
@@ -48,7 +48,7 @@ func (s entry) head(n int) ([]byte, error) {
 	return s.e.Data[:n:n], nil
 }
 
-func (s entry) ino() uint64 { return maphash.Comparable(inodes, s.e) }
+func (s entry) ino() uint64 { return maphash.Comparable(seed, s.e) }
 
 // rooted is a path of a host.Root that is no tree: the machine itself.
 type rooted struct {
@@ -89,7 +89,7 @@ func (s rooted) head(n int) ([]byte, error) {
 	return data, err
 }
 
-func (s rooted) ino() uint64 { return maphash.String(inodes, s.p) }
+func (s rooted) ino() uint64 { return maphash.String(seed, s.p) }
 
 // open finds p on a host, links followed as mount(2) does with its source.
 func open(r host.Root, p string) (source, error) {

@@ -41,7 +41,7 @@ func TestTheContainersRootReadsWhatItMay(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := plan.Plan{Mounts: []plan.Mount{{Source: "/srv/dir", Target: "/mnt", Dir: true, Options: []string{"ro", "bind"}}}}
-			if err := c.Start(ctx, target.Host{Root: host, Sum: host.Sum()}, p); err != nil {
+			if err := c.Start(ctx, target.Host{Root: host, Sum: host.Sum}, p); err != nil {
 				t.Fatal(err)
 			}
 			o, err := c.Observe(ctx, observe.Request{Texts: []string{"canary-1"}})

@@ -62,7 +62,7 @@ func Host(driver string) (target.Host, error) {
 	if err := t.Socket("/run/nvidia-persistenced/socket", 0o666); err != nil {
 		return target.Host{}, err
 	}
-	return target.Host{Root: t, Sum: t.Sum()}, nil
+	return target.Host{Root: t, Sum: t.Sum}, nil
 }
 
 // library is the file of a SONAME: ".so.1" becomes the driver's version.
