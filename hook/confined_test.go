@@ -21,6 +21,10 @@ const asConfined = "cdi-hook-confined"
 
 func confinedMain() int {
 	runtime.LockOSThread()
+	if err := hook.Again(os.Args, nil); err != nil {
+		fmt.Println(err)
+		return 1
+	}
 	root, err := inroot.Open(os.Args[1], inroot.Options{Owner: inroot.Owner{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}})
 	if err == nil {
 		_, err = hook.Confine(root, os.Args[2])

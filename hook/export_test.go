@@ -5,3 +5,6 @@ var Confine = confine
 
 // BoundMemory is how the hook limits what it can take.
 var BoundMemory = boundMemory
+
+// Again starts this program anew with an empty bounding set.
+var Again = again

@@ -121,7 +121,7 @@ func (f *faulty) inject(stage hook.Stage, fault string) (int, string) {
 	f.t.Helper()
 	f.stage = stage
 	calls, _, _ := strings.Cut(fault, ":")
-	args := append([]string{"-f", "-o", f.log, "-e", "trace=" + calls, "-e", "inject=" + fault, f.program}, f.args(stage)...)
+	args := append([]string{"-f", "--seccomp-bpf", "-o", f.log, "-e", "trace=" + calls, "-e", "inject=" + fault, f.program}, f.args(stage)...)
 	cmd := exec.CommandContext(f.t.Context(), f.strace, args...)
 	cmd.Env = []string{}
 	out, err := cmd.CombinedOutput()

@@ -147,6 +147,9 @@ func (s *stand) traced(program string, stage hook.Stage, faults ...string) (said
 	return string(out), string(text), err
 }
 
+// itself is in the call by which the program starts itself.
+const itself = ` execve("/proc/self/exe", `
+
 var (
 	threadOf = regexp.MustCompile(`^(\d+) +`)
 	cloned   = regexp.MustCompile(`clone\(.* = (\d+)$`)
@@ -177,6 +180,14 @@ func judgePower(t *testing.T, root, trace string, filter bool) {
 // powerProblems says what in a trace shows a right that was still there when the
 // image was read first. filter: the kernel takes filters of system calls.
 func powerProblems(root, trace string, filter bool) (problems []string) {
+	over := map[string]bool{} // threads of before it started itself, when the root was not known
+	before := trace[:max(0, strings.LastIndex(trace, itself))]
+	trace = trace[len(before):]
+	for i, line := range strings.Split(before, "\n") {
+		if m := threadOf.FindStringSubmatch(line); m != nil && i > 0 && !strings.HasPrefix(before, m[0]) {
+			over[m[1]] = true
+		}
+	}
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	threads := map[string]map[string]bool{} // what each gave up
 	gone := []string{"capabilities", "no_new_privs"}
@@ -190,7 +201,7 @@ func powerProblems(root, trace string, filter bool) (problems []string) {
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSpace(line)
 		m := threadOf.FindStringSubmatch(line)
-		if m == nil {
+		if m == nil || over[m[1]] {
 			continue
 		}
 		id := m[1]

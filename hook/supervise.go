@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurig/hook/inroot"
 )
 
 // Limits bound one run from outside.
@@ -47,6 +49,10 @@ func Main(args []string, limits Limits) int {
 	}
 	quiet := &limited{w: os.Stderr, left: maxOutput}
 	env := takeEnvironment()
+	if err := again(args, env); err != nil {
+		say(quiet, nil, err)
+		return exitCode(err)
+	}
 	if !readsInput(args[1:]) {
 		job, err := parseJob(args[1:], maps.Clone(env), nil)
 		if err != nil {
@@ -150,6 +156,21 @@ func (c *child) last() string {
 		return "none"
 	}
 	return c.step
+}
+
+// again starts this program anew in its own process with an empty bounding set, which
+// the worker inherits, and returns where it is empty already or cannot be.
+func again(args []string, env map[string]string) error {
+	if err := inroot.CheckProc(); err != nil {
+		return err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	emptied, err := emptyBoundingSet()
+	if err != nil || !emptied {
+		return err
+	}
+	return fmt.Errorf("start again with fewer rights: %w", unix.Exec("/proc/self/exe", args, environ(env)))
 }
 
 // start runs our own program again, by the name workerName. The worker tells its

@@ -60,6 +60,7 @@ func alone(job Job, limits Limits, out io.Writer) int {
 // perform settles this process, does the job and says what there is to say.
 func perform(ctx context.Context, job Job, out io.Writer, report func(step string)) int {
 	runtime.LockOSThread() // one thread does all, so that faults can be counted
+	debug.SetGCPercent(-1) // a run ends before its garbage matters, or collects from softMemory on
 	debug.SetMemoryLimit(softMemory)
 	signal.Ignore(unix.SIGPIPE, unix.SIGXFSZ) // the calls tell us
 	err := settle()

@@ -216,30 +216,56 @@ func Inspect(v View, p string) (f elf.File, real string, err error) {
 	return f, real, err
 }
 
-// readELF reads the ELF file at p.
-func readELF(v View, p string, size int64) (elf.File, error) {
-	if o, ok := v.(Opener); ok {
-		r, err := o.Open(p)
+// An object is a file as loaders see it.
+type object struct {
+	head    []byte // its first bytes, headSize at most
+	elf     elf.File
+	problem error // why elf is not known
+}
+
+// readObject reads the regular file at p. The error is of the View; what is no ELF
+// file has a Problem of its own.
+func readObject(v View, p string, size int64) (object, error) {
+	if m, ok := v.(memoizer); ok {
+		return m.readObject(p, size)
+	}
+	var o object
+	opener, ok := v.(Opener)
+	if !ok {
+		if size > maxWhole {
+			return o, fmt.Errorf("%w: %d bytes to read as a whole", ErrLimit, size)
+		}
+		data, err := v.ReadFile(p)
 		if err != nil {
-			return elf.File{}, err
+			return o, err
 		}
-		defer r.Close()
-		f, err := elf.Read(r, size)
-		if errors.Is(err, elf.ErrNotELF) || errors.Is(err, elf.ErrMalformed) {
-			if real := length(r); real != size {
-				return elf.Read(r, real)
-			}
-		}
-		return f, err
+		o.head = data[:min(len(data), headSize)]
+		o.elf, o.problem = elf.Parse(data)
+		return o, nil
 	}
-	if size > maxWhole {
-		return elf.File{}, fmt.Errorf("%w: %d bytes to read as a whole", ErrLimit, size)
-	}
-	data, err := v.ReadFile(p)
+	r, err := opener.Open(p)
 	if err != nil {
-		return elf.File{}, err
+		return o, err
 	}
-	return elf.Parse(data)
+	defer r.Close()
+	head := make([]byte, headSize)
+	n, err := r.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return o, err
+	}
+	o.head = head[:n]
+	o.elf, o.problem = elf.Read(r, size)
+	if errors.Is(o.problem, elf.ErrNotELF) || errors.Is(o.problem, elf.ErrMalformed) {
+		if real := length(r); real != size {
+			o.elf, o.problem = elf.Read(r, real)
+		}
+	}
+	return o, nil
+}
+
+func readELF(v View, p string, size int64) (elf.File, error) {
+	o, err := readObject(v, p, size)
+	return o.elf, cmp.Or(err, o.problem)
 }
 
 // length finds the length of a file by its last byte: some file systems report 0, or

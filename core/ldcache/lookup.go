@@ -3,7 +3,6 @@ package ldcache
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -256,9 +255,9 @@ func (s *search) inFolders(by Rule, folders []string, name string) (done bool, e
 // try opens one path as the loader does.
 func (s *search) try(by Rule, caps, p string) (outcome, error) {
 	real, info, err := resolve(s.v, path.Clean("/"+p))
-	var head []byte
+	var o object
 	if err == nil && info.Mode.IsRegular() {
-		head, err = readHead(s.v, real, info.Size)
+		o, err = readObject(s.v, real, info.Size)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -274,19 +273,14 @@ func (s *search) try(by Rule, caps, p string) (outcome, error) {
 	}
 	ok, problem := true, errNotRegular.Error()
 	if info.Mode.IsRegular() {
-		ok, problem = s.ld.takes(head)
+		ok, problem = s.ld.takes(o.head)
 	}
-	if !ok || s.opts.OSVersion != 0 && problem == "" && s.tooNew(real, info.Size) {
+	if !ok || s.opts.OSVersion != 0 && problem == "" && o.problem == nil && o.elf.OSVersion > s.opts.OSVersion {
 		s.found.Passed = append(s.found.Passed, Skip{p, errors.New("for another machine")})
 		return passed, nil
 	}
 	s.found.Path, s.found.Real, s.found.By, s.found.HWCaps, s.found.Problem = p, real, by, caps, problem
 	return taken, nil
-}
-
-func (s *search) tooNew(real string, size int64) bool {
-	f, err := readELF(s.v, real, size)
-	return err == nil && f.OSVersion > s.opts.OSVersion
 }
 
 // cached is the entry that the loader picks: the first of the best, found by halves
@@ -334,26 +328,4 @@ func (r *Resolver) best(name string, list []Entry) (p, caps string, ok bool) {
 		}
 	}
 	return p, caps, ok
-}
-
-// readHead reads the ELF header of a file.
-func readHead(v View, p string, size int64) ([]byte, error) {
-	if o, ok := v.(Opener); ok {
-		f, err := o.Open(p)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		head := make([]byte, headSize)
-		n, err := f.ReadAt(head, 0)
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return head[:n], err
-	}
-	if size > maxWhole {
-		return nil, fmt.Errorf("%w: %d bytes to read as a whole", ErrLimit, size)
-	}
-	data, err := v.ReadFile(p)
-	return data[:min(len(data), headSize)], err
 }

@@ -31,6 +31,12 @@ var hostProc = sync.OnceValues(func() (int, error) {
 	return fd, nil
 })
 
+// CheckProc says why /proc is not the kernel's procfs; nil: it is.
+func CheckProc() error {
+	_, err := hostProc()
+	return err
+}
+
 // reopen opens the object of an O_PATH descriptor for reading: the same inode,
 // whatever its path means by now.
 func reopen(fd int) (*file, error) {

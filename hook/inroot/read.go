@@ -1,6 +1,7 @@
 package inroot
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -83,10 +84,11 @@ func readAll(f io.Reader, p string, size, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("%w of %d bytes: has %d", ErrLimit, limit, size)}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
+	buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead)) // some file systems say 0
+	if _, err := buf.ReadFrom(io.LimitReader(f, limit+1)); err != nil {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: cause(err)}
 	}
+	data := buf.Bytes()
 	if int64(len(data)) > limit {
 		return nil, &fs.PathError{Op: "read", Path: p, Err: fmt.Errorf("%w of %d bytes: it grew", ErrLimit, limit)}
 	}

@@ -21,13 +21,17 @@ func (w *work) writeCache(ours []string) ([]loss, error) {
 	if err := w.Next("read the libraries of the container"); err != nil {
 		return nil, err
 	}
-	scan := func() Scan { return w.remember(func() Scan { return w.scan(ours) }) }
+	v := w.look()
+	scan := func() Scan { return w.remember(func() Scan { return w.scan(v, ours) }) }
 	got := scan()
 	made, err := w.sonameLinks(got.links)
 	if err != nil {
 		return nil, err
 	}
 	if made { // a link that led nowhere may lead to a library by now
+		for _, l := range w.linked {
+			v.Forget(l.Path)
+		}
 		got = scan()
 	}
 	// What could not be read because we are to stop is not what the image has.
@@ -70,18 +74,18 @@ func (s Scan) told(w *work) ([]loss, error) {
 // scan reads the libraries of the root for its cache. Nothing is called lost, and no
 // folder out of reach, where the root could not be looked at: what would be made for it
 // stays, and the next run would go by it.
-func (w *work) scan(ours []string) Scan {
+func (w *work) scan(v *look, ours []string) Scan {
 	w.unanswered = nil
-	s := w.scanAll(ours)
+	s := w.scanAll(v, ours)
 	if w.unanswered != nil {
 		s.lost, s.unreached, s.unknown = nil, false, errors.Join(s.unknown, w.unanswered)
 	}
 	return s
 }
 
-func (w *work) scanAll(ours []string) Scan {
+func (w *work) scanAll(v *look, ours []string) Scan {
 	var s Scan
-	v, all := view{w}, slices.Concat(w.held, ours)
+	all := slices.Concat(w.held, ours)
 	folders, unreached, skipped := ldcache.Order(v, all)
 	s.unreached = unreached > 0
 	built := ldcache.Build(v, folders)
@@ -94,16 +98,16 @@ func (w *work) scanAll(ours []string) Scan {
 	}
 	s.links = ldcache.Within(v, built.Links, ours)
 	w.nameFiles(built, s.links)
-	turned := w.turn(&s, libs)
+	turned := v.turn(&s, libs)
 	built.Cache.Generator = generator
 	s.data = built.Cache.Marshal()
 	if len(libs) == 0 {
 		return s
 	}
-	s.lost, err = w.lost(v, built.Cache, libs, turned)
-	if next := w.nextFolders(); err == nil && !slices.Equal(next, folders) {
+	s.lost, err = v.lost(built.Cache, libs, turned)
+	if next := v.nextFolders(); err == nil && !slices.Equal(next, folders) {
 		var later []loss
-		later, err = w.lost(v, ldcache.Build(v, next).Cache, libs, nil)
+		later, err = v.lost(ldcache.Build(v, next).Cache, libs, nil)
 		for _, l := range later {
 			if !slices.ContainsFunc(s.lost, func(o loss) bool { return o.name == l.name && o.path == l.path }) {
 				l.later = true
@@ -117,10 +121,10 @@ func (w *work) scanAll(ours []string) Scan {
 
 // nextFolders are those that the container's next own ldconfig scans: Debian's has
 // its folders of libraries built in.
-func (w *work) nextFolders() []string {
-	out, _ := ldcache.Conf(view{w})
+func (v *look) nextFolders() []string {
+	out, _ := ldcache.Conf(v)
 	for _, dir := range []string{"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu"} {
-		if i, err := w.root.Lstat(dir); err == nil && i.Mode.IsDir() && !slices.Contains(out, dir) {
+		if i, err := v.Lstat(dir); err == nil && i.Mode.IsDir() && !slices.Contains(out, dir) {
 			out = append(out, dir)
 		}
 	}
@@ -128,7 +132,7 @@ func (w *work) nextFolders() []string {
 	for _, dir := range out {
 		for _, name := range hardware {
 			sub := path.Join(dir, name)
-			if i, err := w.root.Lstat(sub); err == nil && i.Mode.IsDir() {
+			if i, err := v.Lstat(sub); err == nil && i.Mode.IsDir() {
 				first = append(first, sub)
 			}
 		}
@@ -158,7 +162,7 @@ func (w *work) nameFiles(built ldcache.Built, ours []ldcache.Link) {
 
 // turn has SONAME links lead to the host's library, whatever version the image has
 // beside it. It returns those, by path, that ldconfig would send elsewhere again.
-func (w *work) turn(s *Scan, libs []library) map[string]string {
+func (v *look) turn(s *Scan, libs []library) map[string]string {
 	turned := map[string]string{}
 	links := s.links[:0:0]
 	for _, l := range s.links {
@@ -166,7 +170,7 @@ func (w *work) turn(s *Scan, libs []library) map[string]string {
 		if i >= 0 && path.Base(libs[i].path) != l.Target {
 			turned[l.Dir+"/"+l.Name] = l.Dir + "/" + l.Target
 			l.Target = path.Base(libs[i].path)
-			if text, err := w.root.Readlink(path.Join(l.Real, l.Name)); err == nil && text == l.Target {
+			if text, err := v.Readlink(path.Join(l.Real, l.Name)); err == nil && text == l.Target {
 				continue
 			}
 		}

@@ -63,7 +63,7 @@ func (l loss) warning() hookspec.Warning {
 
 // libraries are the host's in the folders that are to be searched. A program asks for
 // one by its SONAME, and by what links of the plan to it are called.
-func (w *work) libraries(v view) ([]library, error) {
+func (w *work) libraries(v *look) ([]library, error) {
 	dirs := map[string]bool{}
 	for _, d := range w.file.LibraryDirs {
 		dirs[d] = true
@@ -78,7 +78,7 @@ func (w *work) libraries(v view) ([]library, error) {
 		if err != nil || machines[f.Machine] == "" || f.Type != elf.SharedObject {
 			continue // the cache says why it is left out
 		}
-		id, err := w.identity(real)
+		id, err := v.identity(real)
 		if err != nil {
 			return nil, err
 		}
@@ -98,15 +98,10 @@ func (w *work) libraries(v view) ([]library, error) {
 	return out, nil
 }
 
-func (w *work) identity(p string) (identity, error) {
-	i, err := w.root.Lstat(p)
-	return identity{i.Dev, i.Ino}, err
-}
-
 // lost asks every loader of the root, with this cache, for the host's libraries, as
 // on each processor that the cache tells apart. turned are links of ours that ldconfig
 // would have lead elsewhere, and where.
-func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[string]string) ([]loss, error) {
+func (v *look) lost(cache ldcache.Cache, libs []library, turned map[string]string) ([]loss, error) {
 	if len(libs) == 0 {
 		return nil, nil
 	}
@@ -151,7 +146,7 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 						continue // no cache has the name of a link alone: nothing comes before it
 					}
 					if found.Path != "" && found.Problem == "" {
-						id, err := w.identity(found.Real)
+						id, err := v.identity(found.Real)
 						if err != nil {
 							return nil, err
 						}
@@ -173,9 +168,9 @@ func (w *work) lost(v view, cache ldcache.Cache, libs []library, turned map[stri
 	return out, unknown
 }
 
-// withCache is a view with another loader cache.
+// withCache is a look with another loader cache.
 type withCache struct {
-	view
+	*look
 	data []byte
 }
 
@@ -183,14 +178,14 @@ func (v withCache) Lstat(p string) (ldcache.Info, error) {
 	if p == cacheFile {
 		return ldcache.Info{Size: int64(len(v.data))}, nil
 	}
-	return v.view.Lstat(p)
+	return v.look.Lstat(p)
 }
 
 func (v withCache) ReadFile(p string) ([]byte, error) {
 	if p == cacheFile {
 		return v.data, nil
 	}
-	return v.view.ReadFile(p)
+	return v.look.ReadFile(p)
 }
 
 // hold makes the host's libraries come first, as far as the root lets us.

@@ -12,7 +12,7 @@ import (
 // keepEntries adds to a cache what the container's own one has of folders and files
 // that we do not read: on a volume of the container, say. Its loader finds them by
 // that cache, and goes on doing so.
-func keepEntries(v view, built *ldcache.Built) {
+func keepEntries(v *look, built *ldcache.Built) {
 	var closed []string
 	for _, s := range built.Skipped {
 		if inroot.BeyondReach(s.Err) {

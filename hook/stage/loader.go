@@ -175,8 +175,9 @@ func (w *work) tell(l loaders) ([]loss, error) {
 	return w.remember(func() Scan {
 		var s Scan
 		var libs []library
-		if libs, s.unknown = w.libraries(view{w}); s.unknown == nil {
-			s.lost, s.unknown = w.lost(view{w}, ldcache.Cache{}, libs, nil)
+		v := w.look()
+		if libs, s.unknown = w.libraries(v); s.unknown == nil {
+			s.lost, s.unknown = v.lost(ldcache.Cache{}, libs, nil)
 		}
 		return s
 	}).told(w)

@@ -47,6 +47,30 @@ func (v view) Open(p string) (ldcache.Reader, error) {
 	return r, v.seen(err)
 }
 
+// A look is the root as it is while its cache is made: each thing in it is read
+// once.
+type look struct {
+	*ldcache.Memo
+	w   *work
+	ids map[string]identity
+}
+
+func (w *work) look() *look {
+	return &look{ldcache.NewMemo(view{w}), w, map[string]identity{}}
+}
+
+// identity is that of the file at p, a path without links.
+func (l *look) identity(p string) (identity, error) {
+	if id, ok := l.ids[p]; ok {
+		return id, nil
+	}
+	i, err := l.w.root.Lstat(p)
+	if err == nil {
+		l.ids[p] = identity{i.Dev, i.Ino}
+	}
+	return identity{i.Dev, i.Ino}, err
+}
+
 // seen keeps the first error that says nothing of the image, such as ENOMEM: what it
 // hid may be there. It returns err.
 func (v view) seen(err error) error {
