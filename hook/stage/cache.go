@@ -75,7 +75,6 @@ func (s Scan) told(w *work) ([]loss, error) {
 // folder out of reach, where the root could not be looked at: what would be made for it
 // stays, and the next run would go by it.
 func (w *work) scan(v *look, ours []string) Scan {
-	w.unanswered = nil
 	s := w.scanAll(v, ours)
 	if w.unanswered != nil {
 		s.lost, s.unreached, s.unknown = nil, false, errors.Join(s.unknown, w.unanswered)

@@ -125,7 +125,7 @@ type work struct {
 	linked    []hookspec.Link     // links beside those of the file, to be read back
 	namesIn   map[string][]string // see names
 
-	unanswered error // of the looks of one scan, see view.seen
+	unanswered error // of one look, see view.seen
 }
 
 // An ownFile is what a file in the root has to be at the end.

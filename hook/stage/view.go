@@ -56,6 +56,7 @@ type look struct {
 }
 
 func (w *work) look() *look {
+	w.unanswered = nil
 	return &look{ldcache.NewMemo(view{w}), w, map[string]identity{}}
 }
 
