@@ -164,10 +164,19 @@ func asksOf(v *scenarios.Variant) observe.Request {
 	return verdict.MergeRequests(rs...)
 }
 
+// traceHost adds the host after a step, as planning discovers it. What keeps it from
+// being discovered is the error of each container that is planned.
 func (s *session) traceHost(step string) {
-	if s.trace != nil {
-		s.trace.Steps = append(s.trace.Steps, StepTrace{Step: step, Host: &s.host.state.model})
+	if s.trace == nil {
+		return
 	}
+	t := StepTrace{Step: step}
+	if h, err := s.host.state.opened(); err == nil {
+		if m, err := h.Model(); err == nil {
+			t.Host = &m
+		}
+	}
+	s.trace.Steps = append(s.trace.Steps, t)
 }
 
 // traced is the trace of the step at hand.

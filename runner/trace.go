@@ -23,7 +23,7 @@ type Trace struct {
 // A StepTrace is one step. Step 0 is the host before anything happens.
 type StepTrace struct {
 	Step       string           `json:"step"`           // "2: restart c1"
-	Host       *host.Model      `json:"host,omitempty"` // the host after the step, where the step changed it
+	Host       *host.Model      `json:"host,omitempty"` // the host as discovered after the step, where the step changed it
 	Containers []ContainerTrace `json:"containers,omitempty"`
 	Looked     *observe.Host    `json:"looked,omitempty"` // what was judged of the host; nil: nothing
 }

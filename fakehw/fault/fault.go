@@ -195,6 +195,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if u, ok := errors.AsType[unknownKind](e.Err); ok {
+		return u.Error()
+	}
 	text := e.Text
 	if e.Fault != (Fault{}) {
 		text = e.Fault.String()

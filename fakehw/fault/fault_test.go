@@ -323,7 +323,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for in, says := range map[string]string{
-		"": "no kind", "gone": `"gone"`, "no-uvm:1": "no argument", "no-uvm:": "after the colon", "unmade:gpu": "none of gpus", "unmade:uvm,uvm": "twice", "unmade:uvm,": "none of", "off-bus": "neither", "off-bus:x": "neither",
+		"": `unknown fault ""`, "gone": `unknown fault "gone"`, "off-buss:0": `unknown fault "off-buss"; did you mean "off-bus"?`, "no-uvm:1": "no argument", "no-uvm:": "after the colon", "unmade:gpu": "none of gpus", "unmade:uvm,uvm": "twice", "unmade:uvm,": "none of", "off-bus": "neither", "off-bus:x": "neither",
 		"version-mismatch": "driver version", "version-mismatch:new": "driver version", "csv-missing:rel": "clean", "csv-missing:/a/../b": "clean",
 		"stale-major:nvidia-uvm": "which driver", "stale-major:x=0": "no major", "stale-major:x=4096": "no major", "no-nodes:/etc/*": "below /dev", "no-nodes:/dev/[": "below /dev",
 		"node:/dev/nvidia0": "nothing is said", "node:/dev/nvidia0,mode=0999": "mode", "node:/dev/nvidia0,mode=1777": "mode", "node:/etc/x,uid=1": "below /dev",

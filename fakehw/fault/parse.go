@@ -10,6 +10,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/pci"
+	"gpurig/core/suggest"
 )
 
 // ErrSyntax marks text that is no fault.
@@ -36,7 +37,7 @@ func Parse(text string) (Fault, error) {
 		for _, k := range kinds {
 			names = append(names, k.Name)
 		}
-		return fail(fmt.Errorf("no kind of fault is called %q", name), "There are "+strings.Join(names, ", ")+"; gpurig host fault --list explains them.")
+		return fail(unknownKind{name, suggest.Nearest(name, names, 1)}, "There are "+strings.Join(names, ", ")+"; gpurig host fault --list explains them.")
 	}
 	k := kinds[i]
 	hint := "Write " + k.Form + ", such as " + k.Example + "."
@@ -48,6 +49,20 @@ func Parse(text string) (Fault, error) {
 		return fail(err, hint)
 	}
 	return f, nil
+}
+
+// An unknownKind says that there is no such kind of fault, and which may be meant.
+type unknownKind struct {
+	name string
+	near []string // the likeliest, if any is likely
+}
+
+func (u unknownKind) Error() string {
+	text := fmt.Sprintf("unknown fault %.80q", u.name)
+	if len(u.near) > 0 {
+		text += fmt.Sprintf("; did you mean %q?", u.near[0])
+	}
+	return text
 }
 
 // Check says what is wrong with the text of a fault, what to do included.
