@@ -150,10 +150,7 @@ func (g *generator) checkNVML() error {
 // driver-upgrade-trap). A host that cannot be read keeps the words.
 func (g *generator) named(e *refuse.Error) *refuse.Error {
 	if e.Reason == ReasonNoLibrary {
-		if r := g.given.DriverRoot; r != "" && r != "/" {
-			e.Msg += " below the driver root " + r
-		}
-		e.Hint += " Looked " + host.Searched(g.root, g.given.DriverRoot) + "."
+		return g.searched(e)
 	}
 	if e.Reason != ReasonMismatch {
 		return e
@@ -260,10 +257,15 @@ func (g *generator) namers() ([]nvcdi.DeviceNamer, error) {
 	return out, nil
 }
 
-// failure finds the NVML code in what nvcdi returned, if there is one.
+// failure finds the NVML code in what nvcdi returned, if there is one, and says where
+// it looked for libraries that are not there.
 func (g *generator) failure(err error) *refuse.Error {
 	if r, ok := errors.AsType[nvml.Return](err); ok {
 		return nvmlRefusal("call", r).WithErr(err)
+	}
+	if g.mode == nvcdi.ModeNvml && !g.hasLibraries() {
+		return g.searched(refusal(ReasonNoLibrary, "", "no libraries of the driver").
+			WithHint("Install the user-space driver, or name the folder of its libraries."))
 	}
 	return refusal(ReasonGenerator, "nvcdi mode "+string(g.mode), "no Spec").WithErr(err).
 		WithHint("nvidia-smi on the host shows whether the driver works; the last words are those of what failed.")
