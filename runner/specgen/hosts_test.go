@@ -48,7 +48,7 @@ func TestSpecsMadeTooEarly(t *testing.T) {
 			changes: []FileChange{{Path: strings.TrimSuffix(csvDir, "/"), Remove: true}}},
 		{name: "bug empty-tegra-spec, no node of the list", host: "jetson-agx-orin", refused: nvidia.ReasonNodeMissing, says: "none of the device nodes in devices.csv",
 			changes: []FileChange{{Path: csvDir + "devices.csv", File: file("dev, /dev/nothing\n")}}},
-		{name: "a driver without a userspace file", host: "t4-server", refused: nvidia.ReasonGenerator, says: "libcuda",
+		{name: "a driver without a userspace file", host: "t4-server", refused: nvidia.ReasonNoLibrary, says: "no libraries of the driver below the driver root /nowhere",
 			opts: nvidia.Options{DriverRoot: "/nowhere", DevRoot: "/"}},
 		{name: "B45: every GPU is lost", host: "t4-server", refused: nvidia.ReasonNVML, says: "GPU 0: NVML DeviceGetHandleByIndex: the GPU has fallen off the bus: ERROR_GPU_IS_LOST",
 			nvml: nvmlfake.Options{Fail: map[string]nvml.Return{"*:0": nvml.ERROR_GPU_IS_LOST, "*:1": nvml.ERROR_GPU_IS_LOST}}},

@@ -66,13 +66,30 @@ func emptyEdits(e *specs.ContainerEdits) bool {
 	return len(e.Env)+len(e.DeviceNodes)+len(e.NetDevices)+len(e.Hooks)+len(e.Mounts)+len(e.AdditionalGIDs) == 0 && e.IntelRdt == nil
 }
 
-// finishCSV refuses a Tegra Spec without nodes, adds the CSV files as mounts and
-// says in which line of which file a missing path is (bug csv-missing-entries).
+// integratedNodes are the nodes by which programs control the GPU of a system on
+// chip, on nvgpu's two ways to name them, and get its memory.
+var integratedNodes = []string{"/dev/nvgpu/igpu0/ctrl", "/dev/nvhost-ctrl-gpu", "/dev/nvmap"}
+
+// finishCSV withholds GPUs that lack a node as those of a server are (see withhold),
+// adds the CSV files as mounts and says in which line of which file a missing path is
+// (bug csv-missing-entries).
 func (g *generator) finishCSV(spec *specs.Spec) error {
+	wants := g.nodesByName()
+	lacks := map[string][]string{}
 	for _, d := range spec.Devices {
 		if len(d.ContainerEdits.DeviceNodes)+len(spec.ContainerEdits.DeviceNodes) == 0 {
 			return refusal(ReasonNodeMissing, spec.Kind+"="+d.Name, "none of the device nodes in %s is on this host", path.Base(g.csv[0]))
 		}
+		want := wants[d.Name]
+		if want == nil { // what the lists have of the GPU on chip: other boards have other nodes
+			want = slices.DeleteFunc(slices.Clone(integratedNodes), func(p string) bool { return g.csvAt[p] == "" })
+		}
+		if m := missing(&d, want); len(m) > 0 && d.Name != g.opts.Merged {
+			lacks[d.Name] = m
+		}
+	}
+	if err := g.without(spec, lacks); err != nil {
+		return err
 	}
 	spec.ContainerEdits.Mounts = append(spec.ContainerEdits.Mounts, g.csvMounts()...)
 	sortMounts(spec.ContainerEdits.Mounts)

@@ -146,7 +146,7 @@ func TestTegraSpecs(t *testing.T) {
 	if err := root.WriteFile(csvDir+"/devices.csv", []byte("dev, /dev/nvmap\n\ndev, /dev/nvidia0\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	g := &generator{mode: nvcdi.ModeCSV, log: &collector{}, root: root, lib: nil, opts: Options{Merged: "all"}}
+	g := &generator{mode: nvcdi.ModeCSV, log: &collector{}, root: root, lib: noLibrary{}, opts: Options{Merged: "all"}}
 	g.csv = []string{csvDir + "/devices.csv"}
 	if err := g.checkCSV(); err != nil {
 		t.Fatal(err)

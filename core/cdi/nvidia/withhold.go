@@ -28,33 +28,55 @@ func (g *generator) withhold(spec *specs.Spec) error {
 		return refusal(ReasonNodeMissing, "/dev/nvidiactl", "the driver's control node is not there").
 			WithHint("Make the nodes with nvidia-modprobe, or run nvidia-smi once.")
 	}
-	broken := slices.DeleteFunc(slices.Clone(spec.Devices), func(d specs.Device) bool {
-		return d.Name == g.opts.Merged || complete(&d)
-	})
-	if len(broken) == 0 {
+	wants := g.nodesByName()
+	lacks := map[string][]string{}
+	for _, d := range spec.Devices {
+		if d.Name != g.opts.Merged && !complete(&d) {
+			lacks[d.Name] = missing(&d, wants[d.Name])
+		}
+	}
+	return g.without(spec, lacks)
+}
+
+// missing returns those of the paths that no node of d has.
+func missing(d *specs.Device, paths []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return hasNode(d.ContainerEdits.DeviceNodes, p) })
+}
+
+// without withholds the devices that lack something, which are named with what that
+// is, and the device of all. Where none is left, there is no Spec.
+func (g *generator) without(spec *specs.Spec, lacks map[string][]string) error {
+	if len(lacks) == 0 {
 		return nil
 	}
-	wants := g.nodesByName()
 	if g.withheld == nil {
 		g.withheld = map[string]*refuse.Error{}
 	}
 	var all []string
-	for _, d := range broken {
-		lacks := slices.DeleteFunc(slices.Clone(wants[d.Name]), func(p string) bool { return hasNode(d.ContainerEdits.DeviceNodes, p) })
-		all = append(all, lacks...)
-		g.withheld[d.Name] = lacking(spec.Kind+"="+d.Name, isMIG(d.Name), lacks)
+	var first *refuse.Error
+	mig := false
+	for _, d := range spec.Devices {
+		paths, broken := lacks[d.Name]
+		if !broken {
+			continue
+		}
+		all = append(all, paths...)
+		e := lacking(spec.Kind+"="+d.Name, isMIG(d.Name), paths)
+		if first == nil {
+			first, mig = e, isMIG(d.Name)
+		}
+		g.withheld[d.Name] = e
 	}
 	slices.Sort(all)
-	every := lacking(spec.Kind+"="+g.opts.Merged, isMIG(broken[0].Name), slices.Compact(all))
-	merged := slices.ContainsFunc(spec.Devices, func(d specs.Device) bool { return d.Name == g.opts.Merged })
-	if merged {
+	every := lacking(spec.Kind+"="+g.opts.Merged, mig, slices.Compact(all))
+	if slices.ContainsFunc(spec.Devices, func(d specs.Device) bool { return d.Name == g.opts.Merged }) {
 		g.withheld[g.opts.Merged] = every
 	}
 	spec.Devices = slices.DeleteFunc(spec.Devices, func(d specs.Device) bool { return g.withheld[d.Name] != nil })
 	if len(spec.Devices) > 0 {
 		return nil
 	}
-	if first := g.withheld[broken[0].Name]; len(broken) == 1 || first.Msg == every.Msg {
+	if len(lacks) == 1 || first.Msg == every.Msg {
 		return first
 	}
 	return every
@@ -92,6 +114,9 @@ func lacking(name string, mig bool, paths []string) *refuse.Error {
 		return refusal(ReasonMIGNodeMissing, name, "%s not there", what).
 			WithHint("Make the nodes by running nvidia-smi -L once as root after the instances were created.")
 	}
+	if slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(integratedNodes, p) }) {
+		return refusal(ReasonNodeMissing, name, "%s not there", what).WithHint("Load the driver with: modprobe nvgpu.")
+	}
 	return refusal(ReasonNodeMissing, name, "%s not there", what).
 		WithHint("Make the nodes with nvidia-modprobe, or run nvidia-smi once.")
 }
@@ -106,8 +131,8 @@ func (g *generator) nodesByName() map[string][]string {
 	caps := g.capabilities()
 	out := map[string][]string{}
 	for _, d := range gpus {
-		if d.Err != nil {
-			continue // withheld as a whole
+		if d.Err != nil || d.Minor < 0 {
+			continue // withheld as a whole, or the GPU of a system on chip
 		}
 		node := fmt.Sprintf("/dev/nvidia%d", d.Minor)
 		index := strconv.Itoa(d.Index)
