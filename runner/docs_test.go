@@ -1,11 +1,13 @@
 package runner_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"gpurig/fakehw/profiles"
 	"gpurig/reports"
 	"gpurig/runner"
 	"gpurig/runner/specgen"
@@ -57,5 +59,31 @@ func TestScenariosInTheDocumentationPass(t *testing.T) {
 		if x.Verdict != reports.Pass && x.Verdict != reports.Skip {
 			t.Errorf("%s: %s %s %+v", x.Key(), x.Verdict, x.Reason, x.Findings)
 		}
+	}
+}
+
+// Every profile in the documentation is one.
+func TestDocumentationHasProfilesThatLoad(t *testing.T) {
+	text, err := os.ReadFile("../docs/hosts.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded := 0
+	for i, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		data, _, _ := strings.Cut(block, "```")
+		if !profiles.Is([]byte(data)) {
+			continue
+		}
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("p%d.yaml", i))
+		if err := os.WriteFile(file, []byte(data), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (runner.Profiles{}).Host(file, ""); err != nil {
+			t.Errorf("%v\n%s", err, data)
+		}
+		loaded++
+	}
+	if loaded < 3 {
+		t.Errorf("docs/hosts.md has %d profiles", loaded)
 	}
 }

@@ -16,7 +16,8 @@ import (
 // Words are what scenarios may name here: hosts, images, faults, drivers, reasons.
 func Words() scenarios.Options {
 	o := scenarios.Options{
-		Hosts: profiles.Names(), Images: image.Kinds(), Content: image.Check, Ldconfig: image.HasLdconfig,
+		IsHost: profiles.Is,
+		Hosts:  profiles.Names(), Images: image.Kinds(), Content: image.Check, Ldconfig: image.HasLdconfig,
 		Fault: fault.Check, Twin: hasTwin, Try: Profiles{}.Try,
 		Driver: func(version string) error {
 			_, err := catalog.FindDriver(version)

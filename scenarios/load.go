@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -34,7 +35,9 @@ type Options struct {
 	// HostFile says what is wrong with the host's file beside a scenario, and Twin
 	// whether there is a scenario of that name beside it; nil: nothing is checked.
 	HostFile func(name, scenarioFile string) error
-	Twin     func(name, scenarioFile string) bool
+	// IsHost reports whether a file in a folder is a host's, and no scenario; nil: none is.
+	IsHost func(data []byte) bool
+	Twin   func(name, scenarioFile string) bool
 }
 
 // Load reads the scenarios at paths: files, or folders with all that is in
@@ -57,6 +60,9 @@ func Load(opts Options, paths ...string) ([]Scenario, error) {
 			data, err := readFile(f.path)
 			if err != nil {
 				problems = append(problems, problem(f.path, err))
+				continue
+			}
+			if f.path != p && opts.IsHost != nil && opts.IsHost(data) {
 				continue
 			}
 			s, err := Parse(f.name, f.path, data, opts)
@@ -156,6 +162,9 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
+// ErrNone marks a folder without a scenario.
+var ErrNone = errors.New("no scenario (*.yaml) is in this folder")
+
 // A source is one file and the name of its scenario.
 type source struct{ path, name string }
 
@@ -188,7 +197,7 @@ func filesBelow(p string) ([]source, error) {
 		return nil
 	})
 	if err == nil && len(out) == 0 {
-		err = errors.New("no scenario (*.yaml) is in this folder")
+		err = ErrNone
 	}
 	return out, err
 }
@@ -242,13 +251,19 @@ func Parse(name, file string, data []byte, opts Options) (Scenario, error) {
 	return s, nil
 }
 
+// modeline is a comment for an editor: it may stand anywhere, also before the title.
+var modeline = regexp.MustCompile(`^(yaml-language-server:|\$schema:|vim?:|-\*-)`)
+
 // title returns the first comment: the lines from the first on that begin with
-// "#", up to the first that does not or that is empty.
+// "#", up to the first that does not or that is empty, without those for editors.
 func title(d *strictdoc.Doc, data []byte) string {
 	var words []string
 	for line := range strings.Lines(string(data)) {
 		rest, ok := strings.CutPrefix(line, "#")
-		if rest = strings.TrimSpace(rest); !ok || rest == "" {
+		if rest = strings.TrimSpace(rest); ok && modeline.MatchString(rest) {
+			continue
+		}
+		if !ok || rest == "" {
 			break
 		}
 		words = append(words, rest)

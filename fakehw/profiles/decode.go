@@ -31,7 +31,7 @@ type node struct {
 }
 
 // form is how a profile file is written.
-var form = strictdoc.New[file](strictdoc.Options{What: "profile", Bytes: maxFile, Entries: 1024, Text: 4096})
+var form = strictdoc.New[file](strictdoc.Options{What: "profile", Bytes: MaxFile, Entries: 1024, Text: 4096})
 
 // A reader has the file that a profile comes from.
 type reader struct{ *strictdoc.Doc }

@@ -36,7 +36,7 @@ var Schema []byte
 // Limits of a profile, so that a typing error cannot ask for the world; more of
 // them are in the tags below.
 const (
-	maxFile = 1 << 20
+	MaxFile = 1 << 20
 	maxGPUs = 64
 )
 
@@ -127,6 +127,19 @@ type Tegra struct {
 	CSV      []string `yaml:"csv,single" max:"16"`
 }
 
+// Is reports whether a YAML file is meant as a profile, whatever is wrong in it: it has
+// GPUs, a kernel or a system of its own, and no containers.
+func Is(data []byte) bool {
+	n, fault := strictdoc.Parse(data, false)
+	if fault != nil || n == nil {
+		return false
+	}
+	has := func(keys ...string) bool {
+		return slices.ContainsFunc(n.Members, func(m strictdoc.Member) bool { return slices.Contains(keys, m.Key) })
+	}
+	return has("gpus", "kernel", "os", "tegra") && !has("containers", "expect", "steps", "host")
+}
+
 // Names returns the names of the profiles that are shipped, sorted.
 func Names() []string {
 	entries, err := shipped.ReadDir("data")
@@ -167,7 +180,7 @@ func Load(name string) (Profile, error) {
 	return Parse(name+".yaml", data)
 }
 
-// readFile reads a regular file of at most maxFile bytes.
+// readFile reads a regular file of at most MaxFile bytes.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -181,12 +194,12 @@ func readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxFile {
-		return nil, fmt.Errorf("more than %d bytes", maxFile)
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("more than %d bytes", MaxFile)
 	}
 	return data, nil
 }
@@ -229,6 +242,9 @@ func firstComment(data []byte) string {
 		text, ok := strings.CutPrefix(strings.TrimSpace(line), "#")
 		if !ok {
 			break
+		}
+		if strings.HasPrefix(strings.TrimSpace(text), "yaml-language-server:") || strings.HasPrefix(strings.TrimSpace(text), "$schema:") {
+			continue // for an editor
 		}
 		words = append(words, strings.TrimSpace(text))
 	}

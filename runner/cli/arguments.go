@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -206,7 +207,7 @@ func loadArguments(args []argument) (all []scenarios.Scenario, own int, err erro
 			return nil, 0, broken(err)
 		}
 	}
-	more, err := scenarios.Load(runner.Words(), files...)
+	more, err := loadOwn(files)
 	if problems, ok := errors.AsType[strictdoc.Problems](err); ok {
 		for _, p := range problems {
 			if p.Line == 0 && p.Hint == "" && errors.Is(p, fs.ErrNotExist) {
@@ -227,5 +228,52 @@ func loadArguments(args []argument) (all []scenarios.Scenario, own int, err erro
 			s.File = "./" + s.File // else it would be taken for the shipped one
 		}
 	}
+	for i := range all {
+		for k := range more {
+			if all[i].Name == more[k].Name {
+				return nil, 0, hint(fmt.Errorf("%s and the shipped scenario %s have the same name", more[k].File, all[i].Name), "run them one after the other")
+			}
+		}
+	}
 	return append(all, more...), len(more), nil
+}
+
+// loadOwn reads scenarios that are not shipped. A host that cannot be loaded breaks its
+// scenarios when they run, and not the others: it is an error only where no scenario
+// would be left.
+func loadOwn(files []string) ([]scenarios.Scenario, error) {
+	words := runner.Words()
+	all, err := scenarios.Load(words, files...)
+	if err != nil {
+		words.HostFile, words.Try = nil, runner.Profiles{}.TryLoaded
+		rest, other := scenarios.Load(words, files...)
+		problems, ok := errors.AsType[strictdoc.Problems](err)
+		if other != nil || !ok {
+			return nil, err
+		}
+		bad := map[string]bool{}
+		for _, p := range problems {
+			bad[p.File] = true
+		}
+		if len(bad) >= len(rest) {
+			return nil, err
+		}
+		all = rest
+	}
+	return all, checkChanges(all)
+}
+
+// checkChanges tells of changes that hosts cannot have before anything runs.
+func checkChanges(all []scenarios.Scenario) error {
+	var problems strictdoc.Problems
+	for _, s := range all {
+		if !runner.Removes(s) || s.Needs != nil {
+			continue
+		}
+		if line, err := runner.CheckChanges(context.Background(), s); err != nil {
+			problems = append(problems, &strictdoc.Problem{File: s.File, Line: line, Column: 1, Msg: err.Error(), Err: err,
+				Hint: "gpurig host mount shows the files of a host"})
+		}
+	}
+	return problems.Err()
 }

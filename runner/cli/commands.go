@@ -7,7 +7,7 @@ var commands = []struct {
 	title string
 	add   []func(Streams) *cobra.Command
 }{
-	{"Scenarios:", []func(Streams) *cobra.Command{newRun, newList, newExplain}},
+	{"Scenarios:", []func(Streams) *cobra.Command{newRun, newList, newExplain, newInit, newValidate, newSchema}},
 	{"Reports:", []func(Streams) *cobra.Command{newMerge, newCompare}},
 	{"Hosts:", []func(Streams) *cobra.Command{newHost, newDoctor}},
 	{"Devices for containers:", []func(Streams) *cobra.Command{newCDI, newPolicy, newTranslate}},
