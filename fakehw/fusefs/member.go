@@ -76,6 +76,11 @@ func keep(rel string, mode uint32) time.Duration {
 // Lookup is part of fusenode.NodeLookuper.
 func (n *member) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (*fusenode.Inode, syscall.Errno) {
 	rel := path.Join(n.rel, name)
+	if rel == n.b.Point { // the same each time, or what is mounted there would go
+		out.Mode, out.Nlink = unix.S_IFDIR|0o555, 2
+		out.SetEntryTimeout(stable)
+		return n.GetChild(name), 0
+	}
 	n.u.Lock.Lock()
 	defer n.u.Lock.Unlock()
 	var child *tree.Entry

@@ -46,8 +46,11 @@ type Union struct {
 // A Branch is one directory at the top of a Union. Its functions get paths below
 // it, without a slash in front, "" for itself, and must not keep anything.
 type Branch struct {
-	Sub  string // directory of the tree
-	Real int    // descriptor of a real directory, which must stay open; -1: none
+	Sub string // directory of the tree
+	// Point is the name of an empty directory in it that no listing has, to mount
+	// on; empty: none.
+	Point string
+	Real  int // descriptor of a real directory, which must stay open; -1: none
 	// Merge reports whether a directory that the tree and the real machine both
 	// have shows the entries of both. Else the tree's stands alone.
 	Merge func(rel string) bool
@@ -216,6 +219,9 @@ func (t *top) OnAdd(ctx context.Context) {
 		n.e, _ = t.u.Tree.Entry(b.Sub)
 		t.u.Lock.Unlock()
 		t.AddChild(name, t.NewPersistentInode(ctx, n, fusenode.StableAttr{Mode: syscall.S_IFDIR}), true)
+		if b.Point != "" {
+			n.AddChild(b.Point, t.NewPersistentInode(ctx, &point{}, fusenode.StableAttr{Mode: syscall.S_IFDIR}), true)
+		}
 	}
 	for name, f := range t.u.Files {
 		t.AddChild(name, t.NewPersistentInode(ctx, &made{make: f, born: t.born}, fusenode.StableAttr{Mode: syscall.S_IFREG}), true)
@@ -226,6 +232,17 @@ func (t *top) OnAdd(ctx context.Context) {
 func (t *top) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
 	out.Mode, out.Nlink = syscall.S_IFDIR|0o755, 2
 	out.SetTimes(&t.born, &t.born, &t.born)
+	return 0
+}
+
+// A point is an empty directory.
+type point struct{ fusenode.Inode }
+
+var _ fusenode.NodeGetattrer = (*point)(nil)
+
+// Getattr is part of fusenode.NodeGetattrer.
+func (*point) Getattr(_ context.Context, _ fusenode.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode, out.Nlink = syscall.S_IFDIR|0o555, 2
 	return 0
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"gpurig/core/show"
 	"gpurig/fakehw/fusefs"
 	"gpurig/fakehw/mntns"
+	"gpurig/fakehw/mountcall"
 )
 
 // hidden is the argument that makes this program the first process of a machine.
@@ -45,6 +47,7 @@ type child struct {
 	umask int
 	root  *annex       // of "/"
 	cmd   atomic.Int64 // the command's pid
+	inner *containers  // nil: only a tree is mounted
 }
 
 // first is the life of the first process. The result is its exit status.
@@ -64,7 +67,7 @@ func first(parentNS string, pid bool) int {
 	if err != nil || m.Setup == nil {
 		return 1
 	}
-	if err := c.setUp(mnt, m.Setup); err != nil {
+	if err := c.setUp(parentNS, mnt, m.Setup); err != nil {
 		_ = c.w.send(message{Failed: &failure{Text: err.Error(), Hint: limit(err)}})
 		return 1
 	}
@@ -126,7 +129,7 @@ func (c *child) prepare(parentNS string) (conn, mnt int, f *failure) {
 }
 
 // setUp makes the machine of the real one.
-func (c *child) setUp(mnt int, s *setup) error {
+func (c *child) setUp(parentNS string, mnt int, s *setup) error {
 	// The staging area goes on top of "/" itself: this process keeps its root
 	// directory, which is what lies below, so nothing of the machine is covered.
 	if err := attach(c.stage, "/"); err != nil {
@@ -139,6 +142,11 @@ func (c *child) setUp(mnt int, s *setup) error {
 		return fmt.Errorf("mount tree: %w", os.NewSyscallError("move_mount", err))
 	}
 	unix.Close(mnt)
+	var err error
+	if c.inner, err = c.backstage(parentNS); err != nil {
+		return fmt.Errorf("what containers mount: %w", err)
+	}
+	c.inner.fakes, c.inner.live = s.Binds, s.Live
 	for _, step := range []func(*setup) error{c.newProc, c.overlays, c.annexes, c.dev, c.binds, c.noDev} {
 		if err := step(s); err != nil {
 			return err
@@ -228,13 +236,13 @@ func (c *child) run(s *setup) int {
 		_ = os.Chdir("/") // the caller's directory is not in the machine
 	}
 	unix.Umask(c.umask)
-	p, code, err := start(s)
+	p, code, warn, err := c.start(s)
 	if err != nil {
 		_ = c.w.send(message{Failed: &failure{Text: err.Error(), Start: code}})
 		return 1
 	}
 	c.cmd.Store(int64(p.Pid))
-	if c.w.send(message{Up: true}) != nil {
+	if c.w.send(message{Up: true, Warn: warn}) != nil {
 		c.end()
 		return 1
 	}
@@ -245,7 +253,27 @@ func (c *child) run(s *setup) int {
 	return 0
 }
 
-// start runs the command. The code is what env(1) would exit with.
+// start runs the command, with its mounts told to us. The code is what env(1) would
+// exit with; warn is what its containers lack.
+func (c *child) start(s *setup) (p *os.Process, code int, warn string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if c.inner != nil {
+			runtime.LockOSThread() // it ends with this goroutine: the filter is the command's
+			if c.inner.calls, err = mountcall.Listen(); err != nil {
+				warn = fmt.Sprintf("containers that are started here do not find this host: %v", err)
+			} else {
+				go c.inner.serve()
+			}
+		}
+		p, code, err = start(s)
+	}()
+	<-done
+	return p, code, warn, err
+}
+
+// start runs the command as a child of the calling thread.
 func start(s *setup) (*os.Process, int, error) {
 	for _, v := range s.Env {
 		if dirs, ok := strings.CutPrefix(v, "PATH="); ok {

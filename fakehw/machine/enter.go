@@ -243,6 +243,9 @@ func (p *process) converse(ctx context.Context, s *server, o Options, lost func(
 				return Entered{}, m.Failed, nil
 			case m.Up:
 				close(s.up)
+				if m.Warn != "" {
+					show.Fprintf(o.Warn, "%s\n", m.Warn)
+				}
 				if o.Up != nil {
 					o.Up()
 				}

@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/host"
+	"gpurig/fakehw/mountcall"
 )
 
 // A kernel is what the machine's own kernel has drivers for. Inside of a fake
@@ -42,7 +43,7 @@ func (k *kernel) own(seen, kind, otherwise string) string {
 	if unix.Statfs(seen, &fs) != nil || fs.Type != unix.FUSE_SUPER_MAGIC {
 		return otherwise
 	}
-	fd, err := newMount(kind, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", kind})
+	fd, err := newMount(kind, mountcall.Unseen|unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", kind})
 	if err != nil {
 		return otherwise
 	}

@@ -25,6 +25,13 @@ func TestMain(m *testing.M) {
 		operate(os.Args[2])
 		os.Exit(0)
 	}
+	if len(os.Args) == 4 && os.Args[1] == mounter {
+		if err := mountAnew(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

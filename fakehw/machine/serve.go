@@ -119,7 +119,7 @@ func (s *server) serve(conn int, mknod bool) (*fusefs.Served, error) {
 	}
 	branches := map[string]fusefs.Branch{
 		"sys":    {Sub: "/sys", Merge: sys.merge, Hide: sys.hide, Deny: sys.deny},
-		"driver": {Sub: "/proc/driver", Merge: func(rel string) bool { return rel == "" }, Hide: func(rel string) bool { return strings.HasPrefix(rel, "nvidia") }},
+		"driver": {Sub: "/proc/driver", Point: pointName, Merge: func(rel string) bool { return rel == "" }, Hide: func(rel string) bool { return strings.HasPrefix(rel, "nvidia") }},
 	}
 	reals := map[string]string{"sys": "/sys", "driver": "/proc/driver"}
 	if !s.mknod {
@@ -162,7 +162,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	if none := lacking(s.h); len(none) > 0 {
 		show.Fprintf(s.o.Warn, "left out: %s: this machine's kernel has none, and nothing can be added to /proc\n", strings.Join(none, ", "))
 	}
-	s.live = st.live
+	s.live, out.Live = st.live, st.live
 	if err := s.sockets(ctx); err != nil {
 		return nil, err
 	}

@@ -10,13 +10,14 @@ import (
 )
 
 // A message is one line of JSON on the socket between the caller and the first
-// process of the machine. Exactly one field is set.
+// process of the machine. Exactly one field is set, but for Warn.
 type message struct {
 	Setup  *setup   `json:"setup,omitempty"`  // to the machine: set yourself up, then run this
 	NoDev  []string `json:"noDev,omitempty"`  // to it: these nodes must not open
 	Signal int      `json:"signal,omitempty"` // to it: send the command this signal
 	Ready  *ready   `json:"ready,omitempty"`  // from it, after the descriptors
 	Up     bool     `json:"up,omitempty"`     // from it: set up, the command is started
+	Warn   string   `json:"warn,omitempty"`   // with Up: what it lacks
 	Done   bool     `json:"done,omitempty"`   // from it: NoDev is carried out
 	Exit   *int     `json:"exit,omitempty"`   // from it: the command has ended
 	Failed *failure `json:"failed,omitempty"` // from it: no command was run
@@ -34,6 +35,7 @@ type setup struct {
 	Annexes  []annex  `json:"annexes,omitempty"`
 	Binds    []bind   `json:"binds,omitempty"`
 	NoDev    []string `json:"noDev,omitempty"` // nodes that must not open: the real machine has their number
+	Live     string   `json:"live,omitempty"`  // folder of the staging area that is /run/gpurig
 	Tree     string   `json:"tree,omitempty"`  // the whole tree is mounted here, and nothing else is done
 	Command  []string `json:"command"`
 	Env      []string `json:"env"`

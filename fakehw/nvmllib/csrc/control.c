@@ -13,6 +13,7 @@
 #ifndef GPURIG_CONTROL
 #define GPURIG_CONTROL "/run/gpurig/control"
 #endif
+#define IN_CONTAINERS "/proc/driver/.gpurig/control" /* of a host that was entered */
 
 /* call opens the channel; on failure it returns -1 and the code. */
 static int call(unsigned *code)
@@ -21,7 +22,7 @@ static int call(unsigned *code)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	struct timeval patience = {.tv_sec = 60};
 	if (!path || !*path)
-		path = GPURIG_CONTROL;
+		path = access(GPURIG_CONTROL, F_OK) ? IN_CONTAINERS : GPURIG_CONTROL;
 	*code = UNKNOWN;
 	if (strlen(path) >= sizeof to.sun_path)
 		return -1;

@@ -40,6 +40,7 @@
 #ifndef GPURIG_NVML_STATE
 #define GPURIG_NVML_STATE "/run/gpurig/nvml.state"
 #endif
+#define IN_CONTAINERS "/proc/driver/.gpurig/nvml.state" /* of a host that was entered */
 
 enum { MAX_STATE = 16 << 20, MAX_FAULTS = 4096 };
 
@@ -390,7 +391,7 @@ struct host *host_now(int *bad)
 	const char *path = secure_getenv("GPURIG_NVML_STATE");
 	struct stat st;
 	if (!path || !*path)
-		path = GPURIG_NVML_STATE;
+		path = access(GPURIG_NVML_STATE, F_OK) ? IN_CONTAINERS : GPURIG_NVML_STATE;
 	if (!stat(path, &st) && !same(&st, &seen)) {
 		char *data = content(path, &st);
 		if (data) {

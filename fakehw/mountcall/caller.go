@@ -1,0 +1,175 @@
+package mountcall
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Caller is the thread that made a call, seen through a procfs of ours.
+type Caller struct {
+	proc int // descriptor of the procfs
+	tid  int
+	able bool // has CAP_SYS_ADMIN in its user namespace
+	tgid int
+}
+
+// Caller looks at whoever made a call. It is to be asked before Waits.
+func (c Call) Caller(proc int) (Caller, error) {
+	out := Caller{proc: proc, tid: c.TID}
+	text, err := out.read("status")
+	if err != nil {
+		return out, err
+	}
+	for line := range strings.Lines(string(text)) {
+		switch key, value, _ := strings.Cut(line, ":"); key {
+		case "Tgid":
+			out.tgid, err = strconv.Atoi(strings.TrimSpace(value))
+		case "CapEff":
+			var caps uint64
+			caps, err = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			out.able = caps&(1<<unix.CAP_SYS_ADMIN) != 0
+		}
+		if err != nil {
+			return out, fmt.Errorf("status of thread %d: %w", c.TID, err)
+		}
+	}
+	return out, nil
+}
+
+func (c Caller) read(name string) ([]byte, error) {
+	fd, err := c.Open(name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	var b bytes.Buffer
+	_, err = b.ReadFrom(f)
+	return b.Bytes(), err
+}
+
+// Open opens a file of the thread's folder in /proc: "ns/mnt", "root", "fd/7".
+func (c Caller) Open(name string, flags int) (int, error) {
+	return unix.Openat(c.proc, fmt.Sprintf("%d/%s", c.tid, name), flags|unix.O_CLOEXEC, 0)
+}
+
+// Enter puts the calling thread, which shares its directories with no other, into
+// the mount namespace of the caller, at its root and working directories.
+func (c Caller) Enter() error {
+	var fds [3]int
+	for i, x := range []struct {
+		name  string
+		flags int
+	}{{"ns/mnt", unix.O_RDONLY}, {"root", unix.O_PATH}, {"cwd", unix.O_PATH}} {
+		fd, err := c.Open(x.name, x.flags)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		fds[i] = fd
+	}
+	if err := unix.Setns(fds[0], unix.CLONE_NEWNS); err != nil {
+		return err
+	}
+	if err := unix.Fchdir(fds[1]); err != nil {
+		return err
+	}
+	if err := unix.Chroot("."); err != nil {
+		return err
+	}
+	return unix.Fchdir(fds[2])
+}
+
+// Path opens what a path of the caller leads to. Links of /proc that lead to the
+// caller itself would lead to us. The calling thread has Entered.
+func (c Caller) Path(p string, flags int) (int, error) {
+	for _, self := range []string{"/proc/self/", "/proc/thread-self/"} {
+		if rest, ok := strings.CutPrefix(p, self); ok {
+			return c.Open(rest, flags|unix.O_PATH)
+		}
+	}
+	return unix.Open(p, flags|unix.O_PATH|unix.O_CLOEXEC, 0)
+}
+
+// Process is a descriptor of the caller's process (pidfd_open).
+func (c Caller) Process() (int, error) { return unix.PidfdOpen(c.tgid, 0) }
+
+// File is a copy of a descriptor of the caller.
+func (c Caller) File(fd int) (int, error) {
+	pid, err := c.Process()
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(pid)
+	return unix.PidfdGetfd(pid, fd, 0)
+}
+
+// String reads a text of the caller's memory; at 0 it has none.
+func (c Caller) String(at uint64) (string, error) {
+	const page, most = 4096, 4096
+	var out []byte
+	for at != 0 && len(out) < most {
+		buf := make([]byte, page-at%page) // the next page may not be there
+		local := unix.Iovec{Base: &buf[0]}
+		local.SetLen(len(buf))
+		n, err := unix.ProcessVMReadv(c.tid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(buf)}}, 0)
+		if err != nil {
+			return "", err
+		}
+		if end := bytes.IndexByte(buf[:n], 0); end >= 0 {
+			return string(append(out, buf[:end]...)), nil
+		}
+		out, at = append(out, buf[:n]...), at+uint64(n)
+	}
+	if at == 0 {
+		return "", nil
+	}
+	return "", unix.ENAMETOOLONG
+}
+
+// May reports whether the caller may do to a namespace of its own ("mnt", "net")
+// what takes CAP_SYS_ADMIN in the user namespace that owns it (cap_capable).
+func (c Caller) May(ns string) bool {
+	if !c.able {
+		return false
+	}
+	own, err := c.inode("ns/user")
+	if err != nil {
+		return false
+	}
+	fd, err := c.Open("ns/"+ns, unix.O_RDONLY)
+	if err != nil {
+		return false
+	}
+	for request := uint(unix.NS_GET_USERNS); ; request = unix.NS_GET_PARENT {
+		up, err := unix.IoctlRetInt(fd, request)
+		unix.Close(fd)
+		if err != nil {
+			return false // above ours
+		}
+		fd = up
+		var st unix.Stat_t
+		if unix.Fstat(fd, &st) == nil && st.Ino == own {
+			unix.Close(fd)
+			return true
+		}
+	}
+}
+
+// Namespace is the name of a namespace of the caller, "mnt:[4026531841]".
+func (c Caller) Namespace(kind string) (string, error) {
+	buf := make([]byte, 64)
+	n, err := unix.Readlinkat(c.proc, fmt.Sprintf("%d/ns/%s", c.tid, kind), buf)
+	return string(buf[:max(n, 0)]), err
+}
+
+func (c Caller) inode(name string) (uint64, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(c.proc, fmt.Sprintf("%d/%s", c.tid, name), &st, 0)
+	return st.Ino, err
+}

@@ -1,0 +1,61 @@
+package mountcall
+
+import (
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offsets in struct seccomp_data: of the arguments the lower half, as on every
+// architecture that is little-endian.
+const (
+	offNr   = 0
+	offArch = 4
+	offArg0 = 16
+)
+
+const (
+	// elsewhere are flags of mount(2) by which nothing new is mounted.
+	elsewhere = unix.MS_REMOUNT | unix.MS_MOVE | unix.MS_SHARED | unix.MS_PRIVATE | unix.MS_SLAVE | unix.MS_UNBINDABLE
+	magic     = 0xC0ED0000 // in the upper half of the flags, which mean nothing then
+)
+
+// filter is the program: what it does not name is allowed, and so is a call of
+// another architecture than ours. Nil: it is not known for this one.
+func filter() []unix.SockFilter {
+	arch := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
+	if arch == 0 {
+		return nil
+	}
+	load := func(off uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: off}
+	}
+	jump := func(op uint16, k uint32, yes, no uint8) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: yes, Jf: no}
+	}
+	ret := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
+	const allow, tell = 18, 19 // where the ends are
+	to := func(from, at int) uint8 { return uint8(at - from - 1) }
+	return []unix.SockFilter{
+		0:     load(offArch),
+		1:     jump(unix.BPF_JEQ, arch, 0, to(1, allow)),
+		2:     load(offNr),
+		3:     jump(unix.BPF_JEQ, unix.SYS_MOUNT, to(3, 11), 0),
+		4:     jump(unix.BPF_JEQ, unix.SYS_FSOPEN, to(4, tell), 0),
+		5:     jump(unix.BPF_JEQ, unix.SYS_FSMOUNT, to(5, 9), 0),
+		6:     jump(unix.BPF_JEQ, unix.SYS_UMOUNT2, 0, to(6, allow)),
+		7:     load(offArg0 + 1*8),
+		8:     jump(unix.BPF_JSET, unix.MNT_FORCE|unix.MNT_DETACH|unix.MNT_EXPIRE, to(8, allow), to(8, tell)),
+		9:     load(offArg0 + 2*8),
+		10:    jump(unix.BPF_JSET, Unseen, to(10, allow), to(10, tell)),
+		11:    load(offArg0 + 3*8),
+		12:    {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xffff0000},
+		13:    jump(unix.BPF_JEQ, magic, 0, to(13, 15)),
+		14:    {Code: unix.BPF_LD | unix.BPF_IMM, K: 0},
+		15:    jump(unix.BPF_JSET, elsewhere&0xffff0000, to(15, allow), 0),
+		16:    load(offArg0 + 3*8),
+		17:    jump(unix.BPF_JSET, elsewhere&0xffff, to(17, allow), to(17, tell)),
+		allow: ret(unix.SECCOMP_RET_ALLOW),
+		tell:  ret(unix.SECCOMP_RET_USER_NOTIF),
+	}
+}
