@@ -13,12 +13,16 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workload into bin/
+build: gpurig static ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workload into bin/
+	$(GO) build -o $(BIN)/ ./cmd/gpurig-docker
+
+gpurig:
 	@mkdir -p $(BIN)
-	$(GO) build -o $(BIN)/ ./cmd/gpurig ./cmd/gpurig-docker
-	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/cdi-hook ./cmd/cdi-hook
-	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-probe ./cmd/gpurig-probe
-	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/gpurig-smoke ./cmd/gpurig-smoke
+	$(GO) build -o $(BIN)/ ./cmd/gpurig
+
+static:
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/ ./cmd/cdi-hook ./cmd/gpurig-probe ./cmd/gpurig-smoke
 
 # Where make install puts what it has built: DESTDIR is put before it, for who makes a package.
 PREFIX  ?= /usr/local
@@ -40,7 +44,13 @@ DIST_ARCHS ?= amd64 arm64
 test-packages: ## build the archives and packages from two folders, install, use and remove them
 	GPURIG_PACKAGES=1 $(GO) test -count=1 -v -timeout 30m -run '^TestPackages$$' ./packaging
 
-scenarios: build ## run every scenario: simulated, and in real LXC and OCI containers where this machine can
+site: ## write the documentation as static pages into out/site
+	$(GO) run ./packaging/site . $(OUT)/site
+
+# The simulated verdicts come first: they need neither packages nor the programs of containers.
+scenarios: gpurig ## run every scenario: simulated, and then in real LXC and OCI containers where this machine can
+	$(BIN)/gpurig run
+	@$(MAKE) --no-print-directory static
 	@packaging/need.sh lxc || true
 	@packaging/need.sh oci || true
 	@mkdir -p $(OUT)
@@ -173,4 +183,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean

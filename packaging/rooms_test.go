@@ -64,6 +64,7 @@ var rooms = []struct {
 	{"packaging/clibs", []string{"fakehw/cudalib", "fakehw/nvmllib", "fakehw/smi"}},
 	{"packaging/manual", []string{"runner/cli", "github.com/spf13/cobra"}},
 	{"packaging/sbom", nil},
+	{"packaging/site", []string{"runner/cli", "github.com/spf13/cobra", "github.com/yuin/goldmark"}},
 }
 
 // harnessOnly matches what core never imports. The room runner may import

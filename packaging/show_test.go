@@ -27,6 +27,7 @@ var plainPrinters = map[string]string{
 	"packaging/clibs/main.go":              "run while packaging",
 	"packaging/manual/main.go":             "run while packaging",
 	"packaging/sbom/main.go":               "run while packaging",
+	"packaging/site/main.go":               "run while packaging",
 }
 
 // A42: text is printed through core/show, wherever it is printed.

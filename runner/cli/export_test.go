@@ -74,3 +74,6 @@ func Leaves() []string {
 	walk(newRoot(Streams{Out: io.Discard, Err: io.Discard}))
 	return out
 }
+
+// TargetNames are the targets in the order of reports.
+var TargetNames = targetNames
