@@ -2,7 +2,9 @@ package stage
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -105,7 +107,7 @@ func (w *work) recordDisplaced() error {
 		return nil
 	}
 	if data, err := w.readText(dropIn); data != nil && err == nil && !isDropIn(data) {
-		w.journal.Displaced[dropIn] = displaced{Data: data}
+		w.journal.Displaced[dropIn] = displaced{Data: data, Perm: w.perm(dropIn)}
 	}
 	return nil
 }
@@ -130,11 +132,20 @@ func (w *work) recordCache() error {
 	case err == nil && (madeByUs(data) || known && bytes.Equal(data, d.Data)):
 		return nil
 	case err == nil && !w.journal.Cache:
-		w.journal.Displaced[cacheFile] = displaced{Data: data}
+		w.journal.Displaced[cacheFile] = displaced{Data: data, Perm: w.perm(cacheFile)}
 		return nil
 	}
 	delete(w.journal.Displaced, cacheFile)
 	return nil
+}
+
+// perm is that of a file of the image's which is to be put back; zero: not known.
+func (w *work) perm(p string) fs.FileMode {
+	i, err := w.root.Lstat(p)
+	if err != nil || !i.Mode.IsRegular() {
+		return 0
+	}
+	return i.Mode.Perm()
 }
 
 // putDisplaced puts back what gave way to p, if nothing is there by now.
@@ -150,7 +161,7 @@ func (w *work) putDisplaced(p string) error {
 	} else if there, err := w.occupied(p); err != nil {
 		return err
 	} else if !there {
-		if _, err := w.root.WriteFile(p, d.Data, 0o644); err != nil {
+		if _, err := w.root.WriteFile(p, d.Data, cmp.Or(d.Perm, 0o644)); err != nil {
 			return err
 		}
 	}

@@ -52,10 +52,11 @@ const journalVersion = 2
 const MaxJournal = 32 << 20
 
 // A displaced is a file of the image's: the text of the link that it was, or its
-// contents.
+// contents and permission bits.
 type displaced struct {
-	Link *string `json:"link,omitempty"`
-	Data []byte  `json:"data,omitempty"`
+	Link *string     `json:"link,omitempty"`
+	Data []byte      `json:"data,omitempty"`
+	Perm fs.FileMode `json:"perm,omitempty"` // none: 0644
 }
 
 // A mountFile is an empty file, and the text of the link that gave way to it.
@@ -76,9 +77,10 @@ type ownLink struct {
 // absent, and what we may have written; the text of the link that gave way to it,
 // nil for none. Contents are the image's own bytes.
 type pathFile struct {
-	Was   []byte   `json:"was"`
-	Link  *string  `json:"link,omitempty"`
-	Wrote [][]byte `json:"wrote"`
+	Was   []byte      `json:"was"`
+	Perm  fs.FileMode `json:"perm,omitempty"` // of what was; none: 0644
+	Link  *string     `json:"link,omitempty"`
+	Wrote [][]byte    `json:"wrote"`
 }
 
 func (p pathFile) isOurs(data []byte) bool {

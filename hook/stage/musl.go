@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 	}
 	own, known := w.journal.Musl[p]
 	if !known || link != nil || now != nil && !own.isOurs(now) {
-		own = pathFile{Was: now, Link: link}
+		own = pathFile{Was: now, Link: link, Perm: w.perm(p)}
 	}
 	text := muslText(own.Was, w.held, w.file.LibraryDirs)
 	for _, t := range [][]byte{text, muslText(own.Was, muslHeld(arch), w.file.LibraryDirs)} { // what a later stage may write
@@ -88,7 +89,7 @@ func (w *work) restoreMusl() error {
 		} else if now, err := w.readText(p); err != nil {
 			return err
 		} else if now != nil && f.isOurs(now) {
-			if _, err := w.root.WriteFile(p, f.Was, 0o644); err != nil {
+			if _, err := w.root.WriteFile(p, f.Was, cmp.Or(f.Perm, 0o644)); err != nil {
 				return err
 			}
 		}
