@@ -21,6 +21,7 @@ type trick struct {
 	libs  map[string]string // of the image: path and SONAME
 	link  bool              // the plan itself makes the SONAME link
 	gpu   string            // the host's folder
+	dir   bool              // which the plan mounts whole
 	stays string            // part of the warning; empty: the host's wins
 }
 
@@ -37,6 +38,7 @@ var tricks = []trick{
 		libs: map[string]string{"/usr/local/lib/libcuda.so.1": "libcuda.so.1"}, gpu: multiple},
 	{name: "A55 a subfolder for newer processors, in a folder that comes later", conf: include, libs: map[string]string{multiple + "/glibc-hwcaps/x86-64-v2/libcuda.so.1": "libcuda.so.1"}},
 	{name: "A55 a subfolder for newer processors, in the host's own folder", conf: include, libs: map[string]string{"/opt/gpu/lib/glibc-hwcaps/x86-64-v2/libcuda.so.1": "libcuda.so.1"}},
+	{name: "A55 before a folder that is mounted whole", conf: "/opt/first\n" + include, dir: true, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 an include that is negated", conf: "include /etc/[!b].conf\n" + include, lines: []string{"file etc/a.conf /opt/first\n"}, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 a folder that goes up and down", conf: "/opt/../opt/./first\n" + include, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 a folder with a zero byte behind it", conf: "/opt/first\x00x\n" + include, libs: map[string]string{ownOne: "libcuda.so.1"}},
@@ -72,6 +74,9 @@ func (c trick) stand(t *testing.T) *stand {
 		s.lib(p, soname, "")
 	}
 	s.spec.MountPoints = []hookspec.MountPoint{{Path: gpu + "/libcuda.so.550.1"}}
+	if c.dir {
+		s.spec.MountPoints = []hookspec.MountPoint{{Path: gpu, Dir: true}}
+	}
 	s.spec.LibraryDirs = []string{gpu}
 	if c.link {
 		s.spec.Links = []hookspec.Link{{Path: gpu + "/libcuda.so.1", Target: "libcuda.so.550.1"}}

@@ -61,32 +61,49 @@ func (l loss) warning() hookspec.Warning {
 	return hookspec.Warning{Reason: hookspec.LibraryShadowed, SONAME: l.name, Host: l.path, Loads: l.found.Path, By: string(l.found.By), Later: l.later}
 }
 
+// mountedLibraries are the paths of the host's files with names of libraries in the
+// folders that are to be searched: mounted alone, or in a folder that is.
+func (w *work) mountedLibraries(v *look) []string {
+	var out []string
+	for _, m := range w.file.MountPoints {
+		if !m.Dir && slices.Contains(w.file.LibraryDirs, path.Dir(m.Path)) {
+			out = append(out, m.Path)
+		}
+	}
+	for _, dir := range w.file.LibraryDirs {
+		if !slices.ContainsFunc(w.file.MountPoints, func(m hookspec.MountPoint) bool {
+			return m.Dir && (dir == m.Path || strings.HasPrefix(dir, m.Path+"/"))
+		}) {
+			continue
+		}
+		names, _ := v.ReadDir(dir) // an error is said where the cache is made
+		for _, n := range names {
+			out = append(out, path.Join(dir, n))
+		}
+	}
+	slices.Sort(out)
+	return slices.DeleteFunc(slices.Compact(out), func(p string) bool { return !ldcache.IsLibraryName(path.Base(p)) })
+}
+
 // libraries are the host's in the folders that are to be searched. A program asks for
 // one by its SONAME, and by what links of the plan to it are called.
 func (w *work) libraries(v *look) ([]library, error) {
-	dirs := map[string]bool{}
-	for _, d := range w.file.LibraryDirs {
-		dirs[d] = true
-	}
 	var out []library
 	at := map[string]int{}
-	for _, m := range w.file.MountPoints {
-		if dir, name := path.Split(m.Path); m.Dir || !dirs[path.Clean(dir)] || !ldcache.IsLibraryName(name) {
-			continue
-		}
-		f, real, err := ldcache.Inspect(v, m.Path)
-		if err != nil || machines[f.Machine] == "" || f.Type != elf.SharedObject {
-			continue // the cache says why it is left out
+	for _, p := range w.mountedLibraries(v) {
+		f, real, err := ldcache.Inspect(v, p)
+		if err != nil || machines[f.Machine] == "" || f.Type != elf.SharedObject || path.Base(real) != path.Base(p) {
+			continue // the cache says why it is left out; a link's file is taken by its own name
 		}
 		id, err := v.identity(real)
 		if err != nil {
 			return nil, err
 		}
-		l := library{path: m.Path, dir: path.Dir(real), machine: f.Machine, id: id}
-		if l.names = []string{path.Base(m.Path)}; f.SONAME != "" {
+		l := library{path: p, dir: path.Dir(real), machine: f.Machine, id: id}
+		if l.names = []string{path.Base(p)}; f.SONAME != "" {
 			l.names[0] = f.SONAME
 		}
-		at[m.Path] = len(out)
+		at[p] = len(out)
 		out = append(out, l)
 	}
 	for _, l := range w.file.Links {
