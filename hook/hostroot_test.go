@@ -19,7 +19,7 @@ import (
 
 // TestA51PartsOfTheHostAreNoRoot by whatever name: nothing is written to them.
 func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
-	if !inMountNamespace(t) {
+	if !onADisposableHost(t) {
 		return
 	}
 	s := newStand(t)
@@ -27,7 +27,10 @@ func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
 	s.spec.MountPoints = []hookspec.MountPoint{{Path: "/cdi-hook-point"}}
 	s.spec.LibraryDirs = []string{"/cdi-hook-libraries"}
 	s.write()
-	program := hookProgram(t)
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	alias := filepath.Join(filepath.Dir(s.root), "alias")
 	if err := os.Symlink("/usr", filepath.Join(filepath.Dir(s.root), "link")); err != nil {
 		t.Fatal(err)
@@ -50,7 +53,7 @@ func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, stage := range []hook.Stage{hook.Prepare, hook.Apply, hook.Finish, hook.Clean} {
-				out, err := exec.CommandContext(t.Context(), program, "--stage", string(stage), "--root", root, s.file).CombinedOutput()
+				out, err := hookCommand(t, "--stage", string(stage), "--root", root, s.file).CombinedOutput()
 				if err == nil || !strings.Contains(string(out), "of the host") && !strings.Contains(string(out), "host's own root") {
 					t.Errorf("%s: %v, %s; want it refused as the host's", stage, err, out)
 				}
@@ -63,7 +66,7 @@ func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
 			s.canary()
 		})
 	}
-	if out, err := exec.CommandContext(t.Context(), program, s.args(hook.Prepare)...).CombinedOutput(); err != nil {
+	if out, err := hookCommand(t, s.args(hook.Prepare)...).CombinedOutput(); err != nil {
 		t.Errorf("a root of a container's own: %v, %s", err, out)
 	}
 }
@@ -73,6 +76,9 @@ func TestA51PartsOfTheHostAreNoRoot(t *testing.T) {
 func TestA52AProcessOfTheHostIsNoContainer(t *testing.T) {
 	if os.Geteuid() != 0 {
 		skip(t, "needs root: a process with another root directory")
+	}
+	if !onADisposableHost(t) {
+		return
 	}
 	s := newStand(t, "copy bin/busybox /bin/busybox", "dir usr/lib/gpu")
 	full(s)

@@ -3,6 +3,7 @@ package hook_test
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,6 +61,37 @@ func inMountNamespace(t *testing.T) bool {
 		t.Logf("in a mount namespace of its own:\n%s", out)
 	}
 	return false
+}
+
+// onADisposableHost runs the calling test as inMountNamespace does, on an overlay of
+// this machine's root directory that is gone with the test, with a procfs and an empty
+// /dev: what a hook writes to its host goes there.
+func onADisposableHost(t *testing.T) bool {
+	t.Helper()
+	if !inMountNamespace(t) {
+		return false
+	}
+	dir := os.TempDir() // hidden in this namespace only: nothing is left when the test is killed
+	mount(t, "tmpfs", dir, "tmpfs", 0, "")
+	root := filepath.Join(dir, "root")
+	for _, d := range []string{"upper", "work", "root"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("overlay", root, "overlay", 0, "lowerdir=/,upperdir="+dir+"/upper,workdir="+dir+"/work"); err != nil {
+		skip(t, "no overlay of this machine's root directory can be mounted: %v", err)
+	}
+	mount(t, "/proc", filepath.Join(root, "proc"), "", unix.MS_BIND|unix.MS_REC, "")
+	mount(t, "tmpfs", filepath.Join(root, "dev"), "tmpfs", 0, "mode=755")
+	if err := errJoin(os.WriteFile(filepath.Join(root, "dev/null"), nil, 0o666), unix.Chroot(root), os.Chdir("/")); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs("/", &st); err != nil || st.Type != unix.OVERLAYFS_SUPER_MAGIC {
+		t.Fatalf("the root directory is not the overlay: type %#x, %v", st.Type, err)
+	}
+	return true
 }
 
 func mount(t testing.TB, source, target, kind string, flags uintptr, data string) {

@@ -40,6 +40,7 @@ type mutant struct {
 	name, about      string
 	target, survives string
 	stories          bool
+	attacks          []string // of a naive patch: whose tests fail with it
 	changes          []change
 }
 
@@ -55,6 +56,8 @@ func parseMutant(name string, data []byte) (mutant, error) {
 			m.target = value
 		case "survives":
 			m.survives = value
+		case "attacks":
+			m.attacks = strings.Fields(value)
 		case "caught by":
 			if m.stories = value == "stories"; !m.stories {
 				return m, fmt.Errorf("%s: caught by %q: want stories", name, value)
@@ -80,29 +83,40 @@ func parseMutant(name string, data []byte) (mutant, error) {
 }
 
 // mutate returns the changed files.
-func (m mutant) mutate() (map[string][]byte, error) {
+func (m mutant) mutate() (map[string][]byte, error) { return mutateAll([]mutant{m}) }
+
+// mutateAll returns the files with the changes of all.
+func mutateAll(mutants []mutant) (map[string][]byte, error) {
 	out := map[string][]byte{}
+	var errs []error
+	for _, m := range mutants {
+		errs = append(errs, m.into(out))
+	}
+	return out, errors.Join(errs...)
+}
+
+func (m mutant) into(out map[string][]byte) error {
 	for _, c := range m.changes {
 		text, ok := out[c.file]
 		if !ok {
 			var err error
 			if text, err = os.ReadFile(filepath.Join("..", c.file)); err != nil {
-				return nil, fmt.Errorf("%s: %w", m.name, err)
+				return fmt.Errorf("%s: %w", m.name, err)
 			}
 		}
 		if n := bytes.Count(text, []byte(c.old)); n != 1 {
-			return nil, fmt.Errorf("%s: the old text stands %d times in %s, want once", m.name, n, c.file)
+			return fmt.Errorf("%s: the old text stands %d times in %s, want once", m.name, n, c.file)
 		}
 		out[c.file] = bytes.Replace(text, []byte(c.old), []byte(c.new), 1)
 	}
-	return out, nil
+	return nil
 }
 
-func readMutants(t *testing.T) []mutant {
+func readMutants(t *testing.T, dir string) []mutant {
 	t.Helper()
-	files, err := filepath.Glob("mutants/*.txtar")
+	files, err := filepath.Glob(dir + "/*.txtar")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no mutants: %v", err)
+		t.Fatalf("no %s: %v", dir, err)
 	}
 	var out []mutant
 	for _, f := range files {
@@ -126,7 +140,7 @@ var mutantRooms = []string{"cdi", "cmd", "hook", "host", "lxc", "lxd", "oci", "p
 // TestMutantsFit: every mutant can be put into the code as it is now, and every room
 // has some.
 func TestMutantsFit(t *testing.T) {
-	mutants := readMutants(t)
+	mutants := readMutants(t, "mutants")
 	if _, err := overlay(mutants); err != nil {
 		t.Error(err)
 	}
@@ -149,7 +163,7 @@ func TestMutants(t *testing.T) {
 	if which == "" {
 		t.Skipf("make mutants runs it (%s=all)", mutantsEnv)
 	}
-	mutants := slices.DeleteFunc(readMutants(t), func(m mutant) bool {
+	mutants := slices.DeleteFunc(readMutants(t, "mutants"), func(m mutant) bool {
 		return which != "all" && !slices.ContainsFunc(strings.Split(which, ","), func(p string) bool { ok, _ := path.Match(p, m.name); return ok })
 	})
 	r := buildMutants(t, mutants)

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -210,4 +211,23 @@ func (l *look) isTegra() bool {
 		l.tegra = &is
 	}
 	return *l.tegra
+}
+
+// submount returns a mount point below the directory p; empty: none. A host
+// whose mounts cannot be read (a tree that is not the running machine's) has
+// none.
+func (l *look) submount(p string) (string, error) {
+	if !l.asked {
+		l.asked = true
+		data, err := l.root.ReadFile("/proc/self/mountinfo")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("read /proc/self/mountinfo: %w", err)
+		}
+		l.mounts = mountPoints(string(data))
+	}
+	below := strings.TrimSuffix(p, "/") + "/"
+	if i, _ := slices.BinarySearch(l.mounts, below); i < len(l.mounts) && l.mounts[i] != p && strings.HasPrefix(l.mounts[i], below) {
+		return l.mounts[i], nil
+	}
+	return "", nil
 }

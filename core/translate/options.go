@@ -57,7 +57,7 @@ func (p *part) mountOptions(edit string, m *specs.Mount) (mountOpts, bool) {
 		return mountOpts{}, false
 	}
 	for _, o := range m.Options {
-		if !p.known(o) {
+		if !p.opts.Policy.Option(o) {
 			p.refuse(edit, ReasonMountOpt, policy.NoLine, "option %s is not one of the list (rules \"option\")", quote(o))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // quote quotes input and keeps it short: an attacker chooses its length.
@@ -53,4 +54,21 @@ func (p *part) text(edit, field, s string) bool {
 		p.refuse(edit, ReasonText, "", "%s: %s %s", field, quote(s), why)
 	}
 	return why == ""
+}
+
+// textProblem says what in s would end or rewrite a line of a configuration, or
+// deceive who reads it; empty: nothing.
+func textProblem(s string) string {
+	if !utf8.ValidString(s) {
+		return "is not UTF-8"
+	}
+	for _, r := range s {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f || r == '\u2028' || r == '\u2029' {
+			return fmt.Sprintf("has the control character %U", r)
+		}
+		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' || r == '\ufeff' {
+			return fmt.Sprintf("has %U, which hides or turns text", r)
+		}
+	}
+	return ""
 }

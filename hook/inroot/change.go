@@ -124,6 +124,19 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 	return res, explain("write", p, r.put(dir, p, data, perm))
 }
 
+// put writes a temporary beside p and moves it in.
+func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
+	temp := r.tempName()
+	err := r.writeTemp(dir, temp, data, perm)
+	if err == nil {
+		err = r.moveIn(dir, temp, p)
+	}
+	if err != nil {
+		r.unlink(dir, temp, 0)
+	}
+	return err
+}
+
 func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) error {
 	var fd int
 	err := r.changing(dir, func() (err error) {

@@ -60,6 +60,19 @@ func chmodFD(fd int, mode uint32) error {
 	return calls.Again(func() error { return unix.Fchmodat(proc, "fd/"+strconv.Itoa(fd), mode, 0) })
 }
 
+// mountID returns the id of the mount that fd is on. Kernels before 5.8 have no
+// STATX_MNT_ID, and some filters no statx: procfs tells it too.
+func mountID(fd int) (uint64, error) {
+	var st unix.Statx_t
+	err := calls.Again(func() error {
+		return unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st)
+	})
+	if err == nil && st.Mask&unix.STATX_MNT_ID != 0 {
+		return st.Mnt_id, nil
+	}
+	return mountIDFromProc(fd)
+}
+
 func mountIDFromProc(fd int) (uint64, error) {
 	data, err := readProc("fdinfo/"+strconv.Itoa(fd), 4096)
 	if err != nil {

@@ -151,6 +151,47 @@ const (
 	sameMount crossing = false
 )
 
+// find returns an O_PATH descriptor of what is at p inside the root. flags are
+// O_NOFOLLOW, O_DIRECTORY or none.
+func (r *Root) find(p string, flags int, x crossing) (int, error) {
+	p, err := rel(p)
+	if err != nil {
+		return -1, err
+	}
+	if !r.walk {
+		fd, err := r.find2(p, flags, x)
+		if err != unix.ENOSYS && err != unix.EPERM {
+			return fd, err
+		}
+		// A filter that came after our probe answers ENOSYS or EPERM; a plain
+		// EPERM of the file system comes back from the walker.
+		r.walk = true
+	}
+	return r.findWalking(p, flags, x)
+}
+
+func (r *Root) find2(p string, flags int, x crossing) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags | unix.O_PATH | unix.O_CLOEXEC), Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
+	if r.beneath {
+		how.Resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS
+	}
+	if x == sameMount {
+		how.Resolve |= unix.RESOLVE_NO_XDEV
+	}
+	var err error
+	for range MaxRetries {
+		var fd int
+		fd, err = unix.Openat2(r.fd, p, &how)
+		if err == nil {
+			return fd, nil
+		}
+		if err != unix.EAGAIN && err != unix.EINTR {
+			break
+		}
+	}
+	return -1, err
+}
+
 // openDir opens the directory p for changes in it.
 func (r *Root) openDir(p string) (int, error) { return r.find(p, unix.O_DIRECTORY, sameMount) }
 

@@ -1,5 +1,3 @@
-//go:build !naive
-
 package stage
 
 import (

@@ -60,7 +60,7 @@ func (m Mount) fields() [6]string {
 
 func (m Mount) String() string {
 	f := m.fields()
-	return strings.Join([]string{escape(f[0]), escape(f[1]), f[2], f[3], f[4], f[5]}, " ")
+	return strings.Join([]string{escaper.Replace(f[0]), escaper.Replace(f[1]), f[2], f[3], f[4], f[5]}, " ")
 }
 
 // A Rule is the value of a device cgroup's allow or deny. The zero Rule means all
@@ -119,6 +119,30 @@ func (e *emitter) add(key string, value fmt.Stringer) {
 	}
 }
 
+// check reads an entry's line by liblxc's rules, and says what is not read as it is
+// meant.
+func check(e Entry) error {
+	text, value := e.String(), e.Value.String()
+	if why := textProblem(text); why != "" {
+		return errors.New(why)
+	}
+	if len(text) > maxLine {
+		return errLong
+	}
+	if k, v, ok := readLine(text); !ok || k != e.Key || v != value {
+		return fmt.Errorf("liblxc would read key %q, value %+.256q", k, v)
+	}
+	m, ok := e.Value.(Mount)
+	if !ok {
+		return nil
+	}
+	fields, err := readEntry(value)
+	if err == nil && (fields != m.fields() || fields[1] == "" || fields[1][0] == '/') {
+		err = fmt.Errorf("liblxc would read %+.256q", fields)
+	}
+	return err
+}
+
 // readLine reads a line of configuration as liblxc does (parse_line in its
 // confile.c): blanks around the line, key and value go, a comment or a line
 // that has no key of lxc is skipped, and one pair of quotes around a value goes.
@@ -139,6 +163,7 @@ func readLine(text string) (key, value string, ok bool) {
 	return key, value, true
 }
 
+// escaper writes a path for a field of fstab(5).
 var escaper = strings.NewReplacer(`\`, `\134`, " ", `\040`)
 
 // readEntry reads the six fields of a mount entry as getmntent(3) of glibc does:
