@@ -68,11 +68,12 @@ test-lxc: build ## run the tests that start real containers; a skip is a failure
 test-lxc-newer: build ## run the tests and scenarios of LXC with that of Debian LXC_SUITE, which is not installed
 	@packaging/need.sh lxc
 	@packaging/old-glibc.sh
-	packaging/with-lxc.sh $(LXC_SUITE) env GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 -timeout 20m ./runner/target/lxc/... ./hook/...
-	packaging/with-lxc.sh $(LXC_SUITE) $(BIN)/gpurig run --target sim,lxc
+	packaging/with.sh lxc-$(LXC_SUITE) $(LXC_SUITE) "$(LXC_PACKAGES)" env GPURIG_REQUIRE_LXC=1 $(GO) test -count=1 -timeout 20m ./runner/target/lxc/... ./hook/...
+	packaging/with.sh lxc-$(LXC_SUITE) $(LXC_SUITE) "$(LXC_PACKAGES)" $(BIN)/gpurig run --target sim,lxc
 
 # trixie has 6.0, sid 7.0.
 LXC_SUITE ?= sid
+LXC_PACKAGES := lxc liblxc1t64 liblxc-common libc6
 
 test-lxd: build ## run the tests that have a private LXD make containers; a skip is a failure here
 	@packaging/need.sh lxd machine
@@ -124,6 +125,22 @@ test-docker-cdi: build ## run the tests in which a Docker engine injects CDI dev
 # trixie has 26.1, sid 28.5. The engine is unpacked and not installed; runc is this machine's.
 DOCKER_SUITE ?= trixie
 NEW_DOCKER := /var/cache/gpurig/docker-$(DOCKER_SUITE)/usr/sbin:/var/cache/gpurig/docker-$(DOCKER_SUITE)/usr/bin
+
+test-podman: build ## run the tests in which Podman makes containers; a skip is a failure here
+	@packaging/need.sh podman
+	@packaging/old-glibc.sh
+	GPURIG_REQUIRE_PODMAN=1 $(GO) test -count=1 ./runner/target/podman/...
+	$(BIN)/gpurig run --target sim-podman,podman --jobs 4 --shard $(PODMAN_SHARD)
+
+test-podman-newer: build ## the same with the Podman of Debian PODMAN_SUITE, which is not installed
+	@packaging/need.sh podman
+	packaging/with.sh podman-$(PODMAN_SUITE) $(PODMAN_SUITE) "$(PODMAN_PACKAGES)" env GPURIG_REQUIRE_PODMAN=1 $(GO) test -count=1 ./runner/target/podman/...
+	packaging/with.sh podman-$(PODMAN_SUITE) $(PODMAN_SUITE) "$(PODMAN_PACKAGES)" $(BIN)/gpurig run --target sim-podman,podman --jobs 4 --shard $(PODMAN_SHARD)
+
+# sid has 5.8. All scenarios take some minutes: make test-podman PODMAN_SHARD=1/1.
+PODMAN_SHARD ?= 5/16
+PODMAN_SUITE ?= sid
+PODMAN_PACKAGES := podman conmon netavark libc6 libsubid6 libgpgme45 libgpg-error0 libassuan9 libseccomp2 libsqlite3-0 libglib2.0-0t64 libpcre2-8-0
 
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
@@ -182,4 +199,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean

@@ -12,8 +12,9 @@ for part; do
 	incus) programs="incusd unshare newuidmap"; wanted="incus-base uidmap util-linux busybox-static musl"; PATH=$PATH:/usr/libexec/incus ;; # where Debian has it
 	oci) programs="runc crun"; wanted="runc crun busybox-static musl" ;;
 	docker) programs="dockerd runc lxd unshare newuidmap"; wanted="docker.io runc lxd uidmap util-linux busybox-static musl" ;; # LXD for Docker inside it
+	podman) programs="podman conmon runc unshare"; wanted="podman conmon runc util-linux busybox-static musl" ;;
 	machine) programs="lspci setpriv cc mdevctl uuidgen fusermount3"; wanted="pciutils util-linux gcc libc6-dev mdevctl uuid-runtime fuse3" ;;
-	*) echo "usage: need.sh {lxc|lxd|incus|oci|docker|machine}..." >&2; exit 2 ;;
+	*) echo "usage: need.sh {lxc|lxd|incus|oci|docker|podman|machine}..." >&2; exit 2 ;;
 	esac
 	lacks=""
 	for p in $programs; do

@@ -19,11 +19,13 @@ import (
 	"gpurig/runner/cli"
 	"gpurig/runner/image"
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
 	"gpurig/runner/smoke"
 	"gpurig/runner/target"
 	"gpurig/runner/target/docker"
 	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/lxd"
+	"gpurig/runner/target/podman"
 	"gpurig/runner/target/sim"
 	"gpurig/scenarios"
 )
@@ -198,9 +200,11 @@ func targetTable(t *testing.T) map[string]documentedTarget {
 		"incus-native": {"made by Incus, with its own GPU device", native(lxdapi.Incus)},
 		"sim-oci":      {"simulated, as an OCI runtime makes them", must(sim.NewOCI(nil, "runc"))},
 		"oci":          {"made by runc, or else crun", runc},
-		"sim-docker":   {"simulated, as Docker makes them", must(sim.NewDocker(nil))},
+		"sim-docker":   {"simulated, as Docker makes them", must(sim.NewEngine(nil, observe.Docker))},
 		"docker":       {"made by a Docker engine with the plan's options", dockers},
 		"docker-cdi":   {"made by a Docker engine that injects CDI devices itself", dockers},
+		"sim-podman":   {"simulated, as Podman makes them", must(sim.NewEngine(nil, observe.Podman))},
+		"podman":       {"made by Podman with a CDI Spec of the plan", (&podman.Podman{}).Capabilities()},
 		"vfio":         {"virtual machines' monitors, beside simulated containers", machines},
 	}
 }

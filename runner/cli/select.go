@@ -14,10 +14,12 @@ import (
 	"gpurig/fakehw/profiles"
 	"gpurig/runner"
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/lxc"
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
+	"gpurig/runner/target/podman"
 	"gpurig/runner/target/sim"
 	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
@@ -158,9 +160,11 @@ var targetMakers = []struct {
 	}},
 	{"sim-oci", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewOCI(nil, oci.Runtimes[0]) }},
 	{"oci", func(context.Context, lxd.Options) (target.Target, error) { return oci.Open(oci.Options{}) }},
-	{"sim-docker", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewDocker(nil) }},
+	{"sim-docker", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewEngine(nil, observe.Docker) }},
 	{"docker", func(context.Context, lxd.Options) (target.Target, error) { return openDocker(false) }},
 	{"docker-cdi", func(context.Context, lxd.Options) (target.Target, error) { return openDocker(true) }},
+	{"sim-podman", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewEngine(nil, observe.Podman) }},
+	{"podman", func(context.Context, lxd.Options) (target.Target, error) { return podman.Open(podman.Options{}) }},
 	{"vfio", func(context.Context, lxd.Options) (target.Target, error) { return vfio.Open() }},
 }
 
@@ -174,7 +178,7 @@ func targetNames() []string {
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
 // a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "sim-docker", "docker", "docker-cdi"}
+var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "sim-docker", "docker", "docker-cdi", "sim-podman", "podman"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.

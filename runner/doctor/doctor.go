@@ -62,6 +62,7 @@ func Examine(ctx context.Context) []Check {
 		program(ctx, "lxd", "containers of LXD", lxdapi.LXD.Daemon(), []string{"--version"}, "apt-get install lxd"),
 		program(ctx, "incus", "containers of Incus", lxdapi.Incus.Daemon(), []string{"--version"}, "apt-get install incus-base, on Debian 12 from bookworm-backports"),
 		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
+		program(ctx, "podman", "containers of Podman", "podman", []string{"--version"}, "apt-get install podman"),
 		beside("cdi-hook"),
 		landlock(),
 		seccomp(),

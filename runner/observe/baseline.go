@@ -102,19 +102,26 @@ var (
 	}
 )
 
-// Docker is the Manager of that name.
-const Docker = "docker"
+// Managers of those names.
+const (
+	Docker = "docker"
+	Podman = "podman"
+)
 
-// What Docker adds to every container: three files that it binds over the
-// image's, the parts of /proc and /sys that it hides or makes read-only
-// (oci/defaults.go), and the container's name in the environment.
+// What Docker and Podman add to every container: files that they bind over the
+// image's, the parts of /proc and /sys that they hide or make read-only
+// (moby's oci/defaults.go, Podman's specgen/generate/config_linux.go), and the
+// container's name in the environment.
 var (
-	dockerFiles = []string{"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"}
+	engineFiles = map[string][]string{
+		Docker: {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf"},
+		Podman: {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/run/.containerenv"},
+	}
 
-	dockerMounts = []string{
+	engineMounts = []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
-		"/proc/bus", "/proc/fs", "/proc/irq",
+		"/proc/bus", "/proc/fs", "/proc/irq", "/sys/dev/block", "/sys/fs/selinux",
 	}
 )
 
@@ -126,9 +133,12 @@ func isManagerNode(manager, path string, typ device.Type, num device.Num) bool {
 func isManagerDir(manager, path string) bool { return slices.Contains(managerDirs[manager], path) }
 
 func isManagerMount(manager string, m MountLine) bool {
-	if manager == Docker {
+	if manager == Podman && strings.Contains(m.Root, "-containers/") && strings.Contains(m.Root, "/userdata/") {
+		return true // by whatever links of the image
+	}
+	if engineFiles[manager] != nil {
 		hidden := slices.Contains([]string{"proc", "tmpfs", "devtmpfs"}, m.Type)
-		return isManagerFile(manager, m.Target) || hidden && slices.Contains(dockerMounts, m.Target)
+		return isManagerFile(manager, m.Target) || hidden && slices.Contains(engineMounts, m.Target)
 	}
 	_, node := managerNodes[m.Target]
 	if m.Type == "fuse.gpurig" { // a fake machine's /sys, where none of these is mounted
@@ -139,11 +149,11 @@ func isManagerMount(manager string, m MountLine) bool {
 
 // isManagerFile reports whether the manager has a file of its own over that of the image.
 func isManagerFile(manager, path string) bool {
-	return manager == Docker && slices.Contains(dockerFiles, path)
+	return slices.Contains(engineFiles[manager], path)
 }
 
 func isManagerVar(manager, v string) bool {
-	return manager == Docker && strings.HasPrefix(v, "HOSTNAME=")
+	return engineFiles[manager] != nil && strings.HasPrefix(v, "HOSTNAME=")
 }
 
 func isBaseNode(path string, typ device.Type, num device.Num) bool {

@@ -46,7 +46,11 @@ func parseMountLine(line string) (MountLine, error) {
 	if !strings.HasPrefix(target, "/") {
 		return MountLine{}, fmt.Errorf("mount point %q is not absolute", target)
 	}
-	return MountLine{Target: target, Type: f[dash+1], Options: strings.Split(f[5], ",")}, nil
+	root, err := unescapeOctal(f[3])
+	if err != nil {
+		return MountLine{}, err
+	}
+	return MountLine{Root: root, Target: target, Type: f[dash+1], Options: strings.Split(f[5], ",")}, nil
 }
 
 // unescapeOctal undoes the kernel's mangle_path: space, tab, newline and

@@ -121,7 +121,7 @@ type Request struct {
 	Level    int      `json:"level,omitempty"`    // of the x86-64 processor that they are resolved for: ldcache.Options
 	Texts    []string `json:"texts,omitempty"`    // looked for in every file and link, but those of the kernel's file systems
 	Smoke    *Work    `json:"smoke,omitempty"`    // nil: the smoke workload does not run
-	// Manager is the container manager, "lxd", "incus" or Docker, whose own additions
+	// Manager is the container manager, "lxd", "incus", Docker or Podman, whose own additions
 	// to every container are left out; empty: liblxc or an OCI runtime alone.
 	Manager string `json:"manager,omitempty"`
 }

@@ -30,6 +30,7 @@ type View interface {
 
 // A MountLine is what this package needs of one line of mountinfo.
 type MountLine struct {
+	Root    string // of its file system, that is mounted there; empty: not known
 	Target  string
 	Type    string   // file system type: "tmpfs", "ext4"
 	Options []string // of the mount, not of its file system: "ro", "nosuid", "relatime"

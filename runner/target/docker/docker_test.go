@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpurig/runner/image"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/docker"
 	"gpurig/runner/target/sim"
@@ -59,7 +60,7 @@ func cannot(t testing.TB, format string, args ...any) {
 // told by both, shows the same at every step.
 func TestStoriesAreAsSimulated(t *testing.T) {
 	r := requireDocker(t, target.Config{Name: "c", Cgroup: "v1"})
-	s, err := sim.NewDocker(r.images)
+	s, err := sim.NewEngine(r.images, observe.Docker)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestNothingIsLeftInTheEngine(t *testing.T) {
 // starts it with the driver that is there then, as the simulation does.
 func TestRebootWithDriverUpgrade(t *testing.T) {
 	r := requireDocker(t, config)
-	s, err := sim.NewDocker(r.images)
+	s, err := sim.NewEngine(r.images, observe.Docker)
 	if err != nil {
 		t.Fatal(err)
 	}

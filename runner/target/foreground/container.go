@@ -36,8 +36,9 @@ type Container struct {
 
 // A Program is what a target knows of the program that runs in the foreground.
 type Program interface {
-	// Problem says what went wrong, of what the program wrote.
-	Problem(output string) string
+	// Problem says what went wrong, of what the program wrote: its answer, or
+	// target.ErrBroken where that is none.
+	Problem(output string) error
 	// Forget removes what the program left that could not end by itself.
 	Forget() error
 }
@@ -57,6 +58,9 @@ func (c *Container) Root() string {
 	}
 	return c.Inside("rootfs")
 }
+
+// ReadOnly reports whether the image is.
+func (c *Container) ReadOnly() bool { return c.readOnly }
 
 // View mounts that read-only view, once: with an option of the configuration, the
 // program and its hooks would change the root first.
@@ -141,7 +145,7 @@ func (c *Container) Launch(ctx context.Context, cmd *exec.Cmd) error {
 	r, err := sandbox.Launch(ctx, cmd, l)
 	if errors.Is(err, sandbox.ErrEnded) {
 		// What it made stays where it did not come to its own end.
-		return errors.Join(errors.New(c.Program.Problem(r.Output())), broken(c.Program.Forget()))
+		return errors.Join(c.Program.Problem(r.Output()), broken(c.Program.Forget()))
 	}
 	if err != nil {
 		return err
@@ -203,7 +207,7 @@ func (c *Container) End(sig unix.Signal) error {
 		return fmt.Errorf("stop %s: %w", c.Config.Name, err)
 	}
 	if said != nil {
-		return fmt.Errorf("stop %s: %s", c.Config.Name, c.Program.Problem(r.Output()))
+		return fmt.Errorf("stop %s: %w", c.Config.Name, c.Program.Problem(r.Output()))
 	}
 	return nil
 }

@@ -58,12 +58,12 @@ func (c *Container) command() *exec.Cmd {
 }
 
 // Problem is part of foreground.Program: out of what liblxc wrote to its log and to us.
-func (c *Container) Problem(output string) string {
+func (c *Container) Problem(output string) error {
 	log, err := os.ReadFile(c.Outside("log"))
 	if err != nil && !os.IsNotExist(err) {
-		return err.Error()
+		return errors.Join(target.ErrBroken, err)
 	}
-	return startProblem(string(log), output)
+	return errors.New(startProblem(string(log), output))
 }
 
 // Forget is part of foreground.Program: liblxc's monitor removes the cgroups, where

@@ -126,7 +126,7 @@ func (c *Container) Forget() error {
 }
 
 // Problem is part of foreground.Program.
-func (c *Container) Problem(output string) string { return problem(c.runtime, output) }
+func (c *Container) Problem(output string) error { return errors.New(problem(c.runtime, output)) }
 
 // problem is what a runtime complained of: the hook's own words, else the runtime's
 // first error.

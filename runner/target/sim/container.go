@@ -152,9 +152,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	if c.running == nil {
 		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, target.ErrNotRunning)
 	}
-	if c.sim.docker {
-		r.Manager = observe.Docker
-	}
+	r.Manager = c.sim.engine
 	var o observe.Observation
 	c.running.still(func() { o = observe.Look(c.running, r) })
 	return o, nil

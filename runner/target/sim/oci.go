@@ -149,8 +149,8 @@ func (s *Sim) mountWord() string {
 // errNoPlug is why nothing is plugged into such a container.
 func (s *Sim) errNoPlug() error {
 	why := "not applicable: no OCI runtime adds devices or mounts to a running container, or takes them away"
-	if s.docker {
-		why = "not applicable: Docker fixes a container's devices and mounts when it creates it"
+	if s.engine != "" {
+		why = "not applicable: an engine such as Docker fixes a container's devices and mounts when it creates it"
 	}
 	return &target.CannotError{Target: s.Name(), Why: why, Hint: "use a target of system containers, such as sim"}
 }

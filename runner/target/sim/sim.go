@@ -22,6 +22,7 @@ import (
 	"gpurig/fakehw/tree"
 	"gpurig/hook/stage"
 	"gpurig/runner/image"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/target/liblxc"
 )
@@ -33,7 +34,7 @@ type Sim struct {
 	dev    *tree.Tree // what a fresh /dev has
 	oci    string     // "runc" or "crun": as that runtime does; empty: as liblxc
 	lxd    bool       // LXD stands between the plan and liblxc
-	docker bool       // Docker stands between the plan and runc
+	engine string     // observe.Docker or observe.Podman: that stands between the plan and runc; empty: none
 
 	version lxc.Version // of the liblxc that it stands for
 
@@ -81,11 +82,12 @@ func NewLXD(images *image.Set) (*Sim, error) {
 	return s, err
 }
 
-// NewDocker is New for containers as Docker has runc make them.
-func NewDocker(images *image.Set) (*Sim, error) {
+// NewEngine is New for containers as an engine has runc make them: observe.Docker or
+// observe.Podman.
+func NewEngine(images *image.Set, engine string) (*Sim, error) {
 	s, err := NewOCI(images, "runc")
 	if err == nil {
-		s.docker = true
+		s.engine = engine
 	}
 	return s, err
 }
@@ -93,8 +95,8 @@ func NewDocker(images *image.Set) (*Sim, error) {
 // Name is part of target.Target.
 func (s *Sim) Name() string {
 	switch {
-	case s.docker:
-		return "sim-docker"
+	case s.engine != "":
+		return "sim-" + s.engine
 	case s.oci != "":
 		return "sim-oci"
 	case s.lxd:
@@ -106,8 +108,8 @@ func (s *Sim) Name() string {
 // Capabilities is part of target.Target: those of what is simulated.
 func (s *Sim) Capabilities() target.Capabilities {
 	switch {
-	case s.docker:
-		return target.Capabilities{Simulated: true, Family: "docker"}
+	case s.engine != "":
+		return target.Capabilities{Simulated: true, Family: s.engine}
 	case s.oci != "":
 		return target.Capabilities{Simulated: true, Family: "oci-" + s.oci}
 	case s.lxd:
@@ -143,14 +145,14 @@ func (s *Sim) Create(ctx context.Context, c target.Config) (target.Container, er
 		return nil, fmt.Errorf("create: %w", err)
 	}
 	root := img.Tree.Clone()
-	if s.docker {
+	if s.engine == observe.Docker {
 		if err := image.DockerRoot(root); err != nil {
 			return nil, fmt.Errorf("create %s: %w", c.Name, err)
 		}
 	}
 	ctr := &Container{
-		// Docker's read-only root is one to the container alone, not to the runtime and its hooks.
-		sim: s, config: c, image: img, root: root, readOnly: img.ReadOnly && !s.docker, fresh: true,
+		// An engine's read-only root is one to the container alone, not to the runtime and its hooks.
+		sim: s, config: c, image: img, root: root, readOnly: img.ReadOnly && s.engine == "", fresh: true,
 		journal: journal{of: c.Name},
 	}
 	if s.lxd {
