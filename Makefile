@@ -147,7 +147,7 @@ test-sanitize: ## run the tests of our libcuda with the C compiler's checks of a
 
 test-machine: build ## run the tests that enter fake machines; a skip is a failure here
 	@packaging/need.sh machine lxc lxd oci docker
-	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns ./runner/target/vfio
+	GPURIG_REQUIRE_MACHINE=1 GPURIG_PEERS=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns ./runner/target/vfio
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
 	$(MAKE) scenarios-hardware
 

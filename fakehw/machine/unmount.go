@@ -1,7 +1,7 @@
 package machine
 
 import (
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -69,25 +69,30 @@ func (k *containers) takeOff(at int) []point {
 	}
 	var names []string
 	switch {
-	case isProcfs(at):
-		for _, f := range k.fakes {
-			if rel, ok := strings.CutPrefix(f.To, "/proc/"); ok {
-				names = append(names, rel)
-			}
-		}
 	case st.Dev == fuse.Dev:
-		names = k.keep
+		names = slices.DeleteFunc(slices.Clone(k.keep), func(rel string) bool { return !mountRoot(at, rel) || !isSysfs(at, rel) })
+	case isProcfs(at):
+		names = k.below(at)
 	}
 	var out []point
 	for _, rel := range names {
-		if unix.Fstatat(at, rel, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || isProcfs(at) && st.Dev != fuse.Dev || !mountRoot(at, rel) {
-			continue
-		}
 		if mnt, err := clone(at, rel); err == nil {
 			out = append(out, point{rel, mnt})
 		}
 	}
 	return out
+}
+
+// isSysfs reports whether what is at a path is of a sysfs, and not what the caller
+// mounted on it.
+func isSysfs(at int, p string) bool {
+	fd, err := unix.Openat(at, p, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var fs unix.Statfs_t
+	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.SYSFS_MAGIC
 }
 
 // mountRoot reports whether the top of a mount is at a path.

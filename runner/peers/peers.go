@@ -1,6 +1,6 @@
 // Package peers builds NVIDIA's own programs, unmodified, for tests and
-// benchmarks that compare with them: nvidia-ctk and nvidia-cdi-hook, from the
-// release of the toolkit that core uses.
+// benchmarks that compare with them or run them: nvidia-ctk, nvidia-cdi-hook and
+// nvidia-container-runtime, from the release of the toolkit that core uses.
 package peers
 
 import (
@@ -22,7 +22,10 @@ import (
 	"gpurig/fakehw/cachedir"
 )
 
-const toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
+const (
+	toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
+	last    = "nvidia-container-runtime" // that was added to the programs
+)
 
 // build makes the programs in a module of their own, of the release in our go.mod.
 // They stay in the user's cache folder.
@@ -38,12 +41,12 @@ var build = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir := filepath.Join(cache, "peers", version)
+	dir := filepath.Join(cache, "peers", version+"-"+last)
 	if err := cachedir.Make(filepath.Dir(dir), 0o755); err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); err == nil {
-		return dir, cachedir.Check(filepath.Join(dir, "nvidia-cdi-hook"))
+	if _, err := os.Stat(filepath.Join(dir, last)); err == nil {
+		return dir, cachedir.Check(filepath.Join(dir, last))
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), ".build-*")
 	if err != nil {
@@ -56,14 +59,14 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	for _, args := range [][]string{
 		{"get", toolkit + "@" + version},
-		{"build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/", toolkit + "/cmd/nvidia-ctk", toolkit + "/cmd/nvidia-cdi-hook"},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/", toolkit + "/cmd/nvidia-ctk", toolkit + "/cmd/nvidia-cdi-hook", toolkit + "/cmd/" + last},
 	} {
 		if _, err := run(ctx, tmp, "go", args...); err != nil {
 			return "", err
 		}
 	}
 	if err := os.Rename(filepath.Join(tmp, "bin"), dir); err != nil {
-		if _, statErr := os.Stat(filepath.Join(dir, "nvidia-cdi-hook")); statErr != nil { // else another run was quicker
+		if _, statErr := os.Stat(filepath.Join(dir, last)); statErr != nil { // else another run was quicker
 			return "", err
 		}
 	}
