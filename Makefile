@@ -142,6 +142,11 @@ PODMAN_SHARD ?= 5/16
 PODMAN_SUITE ?= sid
 PODMAN_PACKAGES := podman conmon netavark libc6 libsubid6 libgpgme45 libgpg-error0 libassuan9 libseccomp2 libsqlite3-0 libglib2.0-0t64 libpcre2-8-0
 
+pages: ## test the pages of reports in a headless Chromium, and keep what they look like in out/pages
+	@packaging/need.sh chromium
+	@mkdir -p $(OUT)/pages
+	GPURIG_REQUIRE_PAGES=1 GPURIG_PAGES=$(abspath $(OUT)/pages) $(GO) test -count=1 -run 'Browser|Window' ./reports
+
 test-sanitize: ## run the tests of our libcuda with the C compiler's checks of addresses and undefined behaviour
 	SANITIZE=1 $(GO) test -count=1 ./fakehw/cudalib
 

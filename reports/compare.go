@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"gpurig/core/show"
 )
@@ -21,6 +22,7 @@ type Comparison struct {
 	Differing    []Change `json:"differing,omitempty"` // a manager's own implementation goes another way, and did not
 	Changed      []Change `json:"changed"`             // same verdict; Spec, plan or observation differ
 	Environment  []string `json:"environment"`         // "lxc: 5.0.2 -> 6.0.1"
+	Base         string   `json:"base"`                // what NEW was compared with, a line
 }
 
 // A Change is one result that is not as it was.
@@ -57,6 +59,7 @@ func Compare(base, now Report) Comparison {
 		c.Gone = append(c.Gone, Change{Key: key, Was: r.Verdict})
 	}
 	c.Environment = environment(base, now)
+	c.Base = fmt.Sprintf("%s of %s UTC: %s", base.Tool, base.Started.UTC().Format(time.DateTime), headline(base))
 	slices.SortFunc(c.Differing, func(a, b Change) int { return cmp.Compare(a.Key, b.Key) })
 	for _, list := range []*[]Change{&c.NewlyFailing, &c.NewlyBroken, &c.Fixed, &c.NewlySkipped, &c.Gone, &c.Added, &c.Changed} {
 		if *list == nil {
@@ -161,6 +164,46 @@ func environmentOf(r Report) map[string]string {
 	return m
 }
 
+// alikeChanges puts changes together that say the same of one scenario, in the order of
+// their first.
+func alikeChanges(list []Change) [][]Change {
+	var out [][]Change
+	at := map[string]int{}
+	for _, ch := range list {
+		key := fmt.Sprintf("%q %q %q %q", scenarioOf(ch.Key), ch.Was, ch.Is, ch.Detail)
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], ch)
+	}
+	return out
+}
+
+// scenarioOf is the name of the scenario in the key of a result.
+func scenarioOf(key string) string {
+	name, _, variant := strings.Cut(key, "[")
+	if !variant {
+		name, _, _ = strings.Cut(key, " on ")
+	}
+	return name
+}
+
+// changeNames names the results of a group: the first, and some of the others.
+func changeNames(group []Change) string {
+	const some = 3
+	names := []string{group[0].Key}
+	for _, ch := range group[1:min(len(group), some)] {
+		names = append(names, strings.TrimSpace(strings.TrimPrefix(ch.Key, scenarioOf(ch.Key))))
+	}
+	if n := len(group) - some; n > 0 {
+		names = append(names, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Text returns the comparison for a terminal or a log; empty parts are left out.
 func (c Comparison) Text() string {
 	var b strings.Builder
@@ -169,8 +212,16 @@ func (c Comparison) Text() string {
 			return
 		}
 		show.Fprintf(&b, "%s: %d\n", title, len(list))
-		for _, ch := range list {
-			show.Fprintf(&b, "  %s", clean(ch.Key))
+		all := alikeChanges(list)
+		told := 0
+		for i, group := range all {
+			ch := group[0]
+			if i == maxListed {
+				show.Fprintf(&b, "  and %d more: --output json has all\n", len(list)-told)
+				break
+			}
+			told += len(group)
+			show.Fprintf(&b, "  %s", clean(changeNames(group)))
 			if ch.Was != "" && ch.Is != "" && ch.Was != ch.Is {
 				show.Fprintf(&b, " (%s -> %s)", ch.Was, ch.Is)
 			}

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -28,6 +28,9 @@ var pageTemplate = sync.OnceValue(func() *template.Template { return template.Mu
 
 // openCases is how many groups of failed results, and of broken ones, a page shows unfolded.
 const openCases = 5
+
+// maxItems is how many changes of one kind a page has.
+const maxItems = 200
 
 // HTML returns the report as one page that needs nothing else: style and script
 // are in it, and its policy lets a browser load and run no more than those. With
@@ -52,12 +55,21 @@ func HTML(r Report, since *Comparison) ([]byte, error) {
 		Compared: since != nil,
 		Skipped:  len(pick(r, Skip)),
 	}
+	if r.TookMS > 0 {
+		p.Took = time.Duration(r.TookMS * float64(time.Millisecond)).Round(100 * time.Millisecond).String()
+	}
+	p.Commit = oneLine(r.CI.Commit)
+	if u, err := url.Parse(r.CI.Link); err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" {
+		p.Link = u.String()
+	}
 	p.targets(r)
 	if since != nil {
-		p.Regression = since.Regression()
+		p.Regression, p.Base = since.Regression(), oneLine(since.Base)
 		p.since(*since, r)
 	}
-	p.results(r)
+	if err := p.results(r); err != nil {
+		return nil, err
+	}
 	p.skips(r)
 	p.machine(r)
 	var b bytes.Buffer
@@ -144,9 +156,14 @@ func (p *page) since(c Comparison, r Report) {
 		{"newly differing", c.Differing, false},
 		{"same verdict, but changed on the way", c.Changed, false},
 	} {
-		sec := pagePart{Title: part.title, Open: part.open}
-		for _, ch := range part.list {
-			item := pageItem{Head: oneLine(ch.Key), Detail: lines(ch.Detail)}
+		sec := pagePart{Title: part.title, Open: part.open, Count: len(part.list)}
+		for i, group := range alikeChanges(part.list) {
+			if i == maxItems {
+				sec.Items = append(sec.Items, pageItem{Head: "and more: gpurig compare --output json has all"})
+				break
+			}
+			ch := group[0]
+			item := pageItem{Head: oneLine(changeNames(group)), Detail: lines(ch.Detail)}
 			if item.Number = told[ch.Key]; item.Number > 0 && ch.Was != ch.Is {
 				item.Detail = nil
 			}
@@ -159,90 +176,13 @@ func (p *page) since(c Comparison, r Report) {
 			p.Since = append(p.Since, sec)
 		}
 	}
-	sec := pagePart{Title: "environment", Open: true}
+	sec := pagePart{Title: "environment", Open: true, Count: len(c.Environment)}
 	for _, e := range lines(c.Environment) {
 		sec.Items = append(sec.Items, pageItem{Head: e})
 	}
 	if len(sec.Items) > 0 {
 		p.Since = append(p.Since, sec)
 	}
-}
-
-func (p *page) results(r Report) {
-	filters := []pageFilter{{Name: "verdict", Column: 0}, {Name: "area", Column: 1}, {Name: "host", Column: 3}, {Name: "target", Column: 4}}
-	values := []map[string]bool{{}, {}, {}, {}}
-	rows := map[string]pageRow{}
-	for i, res := range r.Results {
-		row := pageRow{Number: i + 1, Verdict: res.Verdict, Host: oneLine(res.Host), Target: oneLine(res.Target), Took: fmt.Sprintf("%.1f", res.DurationMS)}
-		area, name, ok := strings.Cut(oneLine(res.ID()), "/")
-		if !ok {
-			area, name = "", area
-		}
-		row.Area, row.Name = area, name
-		row.Linked = res.Verdict == Fail || res.Verdict == Broken || res.Verdict == Differ
-		p.Results = append(p.Results, row)
-		rows[res.Key()] = row
-		for k, v := range []string{string(res.Verdict), area, row.Host, row.Target} {
-			if v != "" {
-				values[k][v] = true
-			}
-		}
-	}
-	for k := range filters {
-		filters[k].Values = slices.Sorted(maps.Keys(values[k]))
-	}
-	p.Filters = filters
-	for _, kind := range []struct {
-		id, title string
-		verdict   Verdict
-	}{{"failed", "Failed: the product is wrong", Fail}, {"broken", "Broken: could not be judged", Broken}, {"differ", differTitle, Differ}} {
-		bad := pick(r, kind.verdict)
-		if len(bad) == 0 {
-			continue
-		}
-		list, all := pageCases{ID: kind.id, Title: kind.title, Count: len(bad)}, groups(bad)
-		list.Causes, list.More = mainCauses(bad, len(all))
-		for i, g := range all {
-			list.Cases = append(list.Cases, caseOf(g, rows, i < openCases))
-		}
-		p.Bad = append(p.Bad, list)
-	}
-}
-
-// caseOf tells once what all results of a group say.
-func caseOf(group []Result, rows map[string]pageRow, open bool) pageCase {
-	res := group[0]
-	c := pageCase{pageRow: rows[res.Key()], Title: oneLine(res.Title), Reason: clean(res.Reason), Evidence: clean(strings.Join(res.Evidence, "\n")), Targets: oneLine(targetsOf(group)), Open: open}
-	c.Name = oneLine(res.Scenario)
-	for _, f := range res.Findings {
-		where := slices.DeleteFunc([]string{f.Station, f.Container, f.Step}, func(s string) bool { return s == "" })
-		c.Findings = append(c.Findings, pageFinding{Where: oneLine(strings.Join(where, ", ")), What: clean(f.What), Want: clean(f.Want), Got: clean(f.Got)})
-		if next := oneLine(f.Next); next != "" && !slices.Contains(c.Next, next) {
-			c.Next = append(c.Next, next)
-		}
-	}
-	for _, res := range group {
-		c.Results = append(c.Results, pageResult{rows[res.Key()], oneLine(res.ID()), oneLine(res.Place()), oneLine(res.Run), stationsOf(res.Stations)})
-	}
-	return c
-}
-
-func stationsOf(s Stations) []pageStation {
-	var out []pageStation
-	add := func(name, digest string) {
-		if digest != "" {
-			out = append(out, pageStation{Name: oneLine(name), Digest: oneLine(digest)})
-		}
-	}
-	add("host", s.Host)
-	add("spec", s.Spec)
-	for _, k := range slices.Sorted(maps.Keys(s.Plan)) {
-		add("plan of "+k, s.Plan[k])
-	}
-	for _, k := range slices.Sorted(maps.Keys(s.Seen)) {
-		add("observation of "+k, s.Seen[k])
-	}
-	return out
 }
 
 func (p *page) skips(r Report) {
@@ -252,10 +192,12 @@ func (p *page) skips(r Report) {
 		byReason[key] = append(byReason[key], oneLine(res.ID()))
 	}
 	for key, ids := range byReason {
-		p.Skips = append(p.Skips, pageSkip{Target: key[0], Reason: key[1], IDs: ids})
+		skip := pageSkip{Target: key[0], Reason: key[1], Count: len(ids), IDs: ids[:min(len(ids), maxItems)]}
+		skip.More = len(ids) - len(skip.IDs)
+		p.Skips = append(p.Skips, skip)
 	}
 	slices.SortFunc(p.Skips, func(a, b pageSkip) int {
-		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(len(b.IDs), len(a.IDs)), cmp.Compare(a.Reason, b.Reason))
+		return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
 	})
 }
 

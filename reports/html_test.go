@@ -2,6 +2,7 @@ package reports_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ func TestA37PageKeepsEveryTextAText(t *testing.T) {
 		for i := range all.Results { // reading a report refuses verdicts that are not ours
 			all.Results[i].Verdict = r.Results[i].Verdict
 		}
+		all.CI.Link = r.CI.Link // one that is poisoned is none: see TestLinksLeadToPagesAlone
 		change := []reports.Change{{Key: text, Was: reports.Pass, Is: reports.Fail, Detail: []string{text}}}
 		return render(t, all, &reports.Comparison{NewlyFailing: change, Gone: change, Environment: []string{text}})
 	}
@@ -41,6 +43,11 @@ func TestA37PageKeepsEveryTextAText(t *testing.T) {
 	}
 	if n := bytes.Count(bad, []byte("alert(1)")); n < 30 {
 		t.Errorf("the poison is there %d times; the test does not poison what it should", n)
+	}
+	for _, s := range dataOf(t, bad).Strings {
+		if strings.ContainsFunc(s, func(c rune) bool { return c != '\n' && unicode.IsControl(c) || c == 0x202e }) {
+			t.Errorf("a text of the data has a control character: %q", s)
+		}
 	}
 	if got, want := skeleton(t, bad), skeleton(t, good); !slices.Equal(got, want) {
 		for i := range got {
@@ -148,12 +155,48 @@ func skeleton(t *testing.T, page []byte) []string {
 		for _, a := range n.Attr {
 			s += " " + a.Key
 		}
-		if (n.Data == "style" || n.Data == "script") && n.FirstChild != nil {
+		if (n.Data == "style" || n.Data == "script") && n.FirstChild != nil && !isData(n) {
 			s += n.FirstChild.Data
 		}
 		out = append(out, s)
 	}
 	return out
+}
+
+// isData reports whether a script is not run: it holds what the other one reads.
+func isData(n *html.Node) bool {
+	return slices.Contains(n.Attr, html.Attribute{Key: "type", Val: "application/json"})
+}
+
+// A pageData is what the page's script reads.
+type pageData struct {
+	Strings []string
+	Columns []string
+	Rows    [][]int
+	Groups  []struct {
+		Verdict  string
+		Rows     []int
+		Findings []struct{ Where, What, Want, Got string }
+		Values   []reports.Value
+	}
+	Values map[string]string
+}
+
+func dataOf(t *testing.T, page []byte) (d pageData) {
+	t.Helper()
+	for n := range parse(t, page).Descendants() {
+		if n.Data == "script" && isData(n) {
+			if strings.ContainsAny(n.FirstChild.Data, "<>&") {
+				t.Error("the data have a character that is markup")
+			}
+			if err := json.Unmarshal([]byte(n.FirstChild.Data), &d); err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+	}
+	t.Fatal("the page has no data")
+	return d
 }
 
 func parse(t *testing.T, page []byte) *html.Node {
@@ -192,6 +235,9 @@ func balanced(page []byte) string {
 	}
 }
 
+// ciLink is the one link out of a page that there may be.
+const ciLink = "https://ci.example/jobs/7"
+
 // outside says what a page would load, or lead to, outside of itself.
 func outside(root *html.Node) []string {
 	var out []string
@@ -203,7 +249,7 @@ func outside(root *html.Node) []string {
 			out = append(out, n.Data)
 		}
 		for _, a := range n.Attr {
-			if slices.Contains([]string{"src", "srcset", "href", "action", "data", "poster", "style"}, a.Key) && !strings.HasPrefix(a.Val, "#") || strings.HasPrefix(a.Key, "on") {
+			if slices.Contains([]string{"src", "srcset", "href", "action", "data", "poster", "style"}, a.Key) && !strings.HasPrefix(a.Val, "#") && a.Val != ciLink || strings.HasPrefix(a.Key, "on") {
 				out = append(out, n.Data+" "+a.Key)
 			}
 		}
@@ -254,34 +300,42 @@ func TestPageIsWholeAndAlone(t *testing.T) {
 	}
 }
 
-// TestPageHasEveryResult: each is a row, and each that failed or is broken is
-// told in full, where its row leads to.
+// TestPageHasEveryResult: each is a row of the data, and each that failed or is broken
+// is told in a group, with the values that it went through.
 func TestPageHasEveryResult(t *testing.T) {
-	root := parse(t, render(t, sample(), nil))
-	rows, cases, links := 0, map[string]bool{}, 0
-	for n := range root.Descendants() {
-		if n.Data == "tr" && n.Parent.Data == "tbody" && slices.Contains(n.Parent.Parent.Attr, html.Attribute{Key: "id", Val: "results"}) {
-			rows++
+	d := dataOf(t, render(t, sample(), nil))
+	told := 0
+	for i, row := range d.Rows {
+		if len(row) != len(d.Columns) {
+			t.Fatalf("row %d has %d columns of %d", i, len(row), len(d.Columns))
 		}
-		if n.Data == "li" {
-			for _, a := range n.Attr {
-				cases["#"+a.Val] = a.Key == "id" || cases["#"+a.Val]
+		verdict, group := d.Strings[row[0]], row[slices.Index(d.Columns, "group")]
+		if (group >= 0) != (verdict == "fail" || verdict == "broken") {
+			t.Errorf("row %d, %s, is in group %d", i, verdict, group)
+		}
+		if group >= 0 {
+			told++
+			if g := d.Groups[group]; g.Verdict != verdict || !slices.Contains(g.Rows, i) {
+				t.Errorf("row %d is not in its group %+v", i, g)
 			}
 		}
 	}
-	for n := range root.Descendants() {
-		if n.Data == "a" {
-			if !strings.HasPrefix(n.Attr[0].Val, "#r") {
-				continue
-			}
-			links++
-			if !cases[n.Attr[0].Val] {
-				t.Errorf("%s leads nowhere", n.Attr[0].Val)
-			}
+	if len(d.Rows) != 4 || told != 2 {
+		t.Errorf("%d rows, %d of them told; want 4 and 2", len(d.Rows), told)
+	}
+	for _, g := range d.Groups {
+		if g.Verdict == "fail" && (len(g.Findings) != 1 || len(g.Values) != 1 || d.Values[g.Values[0].Digest] != "nodes:\n- /dev/x </script>\n") {
+			t.Errorf("the failure lacks its finding or its plan: %+v, %q", g, d.Values)
 		}
 	}
-	if rows != 4 || links != 2 {
-		t.Errorf("%d rows, %d of them lead to a case; want 4 and 2", rows, links)
+}
+
+// TestLinksLeadToPagesAlone: a link of a report is shown only if it is one of the web.
+func TestLinksLeadToPagesAlone(t *testing.T) {
+	r := sample()
+	r.CI.Link = "javascript:alert(1)"
+	if page := render(t, r, nil); bytes.Contains(page, []byte("javascript:")) || bytes.Contains(page, []byte("its job")) {
+		t.Error("the page has a link that is a script")
 	}
 }
 

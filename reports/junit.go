@@ -186,6 +186,15 @@ func (f Finding) Text() string {
 // A name is cut to mostName bytes, and a text that is made of several to mostText.
 const mostName, mostText = 256, 4096
 
+// cleanAll is clean for a text of many lines, each of which is cut by itself.
+func cleanAll(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = clean(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // clean makes a text that XML, Markdown and terminals can carry: control
 // characters are written as escapes, and each part of it that may be a name out of
 // a container, which ends with its line or at "; " or ", ", is cut (A37).

@@ -33,6 +33,9 @@ func Markdown(r Report) []byte {
 		fmt.Fprintln(&b)
 	}
 	fmt.Fprintf(&b, "\n%s\n", cell(machineLine(r)))
+	if r.CI.Commit != "" {
+		fmt.Fprintf(&b, "\ncommit %s, %s\n", cell(r.CI.Commit), cell(r.CI.Link))
+	}
 	for i, p := range Across(r.Results) {
 		if i == 0 {
 			fmt.Fprintln(&b)

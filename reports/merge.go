@@ -24,7 +24,7 @@ func Merge(parts []Report) (Report, error) {
 		return Report{}, fmt.Errorf("%w: none was given", ErrMerge)
 	}
 	out := parts[0]
-	out.Shard, out.Selection, out.Choices = "", "", nil
+	out.Shard, out.Selection, out.Choices, out.TookMS, out.Values = "", "", nil, 0, nil
 	complete := true
 	all := 0
 	for _, p := range parts {
@@ -68,6 +68,10 @@ func Merge(parts []Report) (Report, error) {
 			out.Started = p.Started
 		}
 		complete = complete && p.Complete
+		out.TookMS += p.TookMS
+		for _, digest := range slices.Sorted(maps.Keys(p.Values)) {
+			out.keep(digest, p.Values[digest])
+		}
 		out.Allowed = out.Allowed && p.Allowed || len(out.Degraded) == 0 && p.Allowed
 		for _, d := range p.Degraded {
 			if !slices.Contains(out.Degraded, d) {

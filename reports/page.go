@@ -23,7 +23,10 @@ type (
 		Skipped            int
 		Skips              []pageSkip
 		Filters            []pageFilter
-		Results            []pageRow
+		Results            int
+		Data               template.JS
+		Took, Base         string
+		Commit, Link       string
 		Machine            []pageFact
 	}
 	pageTarget struct {
@@ -42,6 +45,7 @@ type (
 	pagePart struct { // of a comparison
 		Title string
 		Open  bool
+		Count int // of results
 		Items []pageItem
 	}
 	pageItem struct {
@@ -51,31 +55,14 @@ type (
 	}
 	pageCases struct {
 		ID, Title string
+		Verdict   Verdict
 		Count     int
 		Causes    []cause // where there are many cases
 		More      int     // causes that are not listed
-		Cases     []pageCase
 	}
-	pageCase struct { // results of one scenario that say the same
-		pageRow
-		Title, Reason, Evidence string
-		Targets                 string
-		Open                    bool
-		Findings                []pageFinding
-		Next                    []string
-		Results                 []pageResult
-	}
-	pageResult struct {
-		pageRow
-		ID       string
-		Place    string // of the scenario
-		Run      string // the command that runs it again
-		Stations []pageStation
-	}
-	pageFinding struct{ Where, What, Want, Got string }
-	pageStation struct{ Name, Digest string }
-	pageSkip    struct {
+	pageSkip struct {
 		Target, Reason string
+		Count, More    int // results, and those of them that are not in IDs
 		IDs            []string
 	}
 	pageFilter struct {
@@ -83,12 +70,32 @@ type (
 		Column int // of the table of results
 		Values []string
 	}
-	pageRow struct {
-		Number                   int // from 1, in the order of the report
-		Verdict                  Verdict
-		Area, Name, Host, Target string
-		Took                     string // milliseconds
-		Linked                   bool   // it is told in full
+	// pageData is what the script makes rows and cases of.
+	pageData struct {
+		Strings  []string          `json:"strings"`
+		Columns  []string          `json:"columns"`  // of rows
+		Rows     [][]int           `json:"rows"`     // a number of Strings for each column but tenths and group
+		Groups   []pageGroup       `json:"groups"`   // of results that did not pass, each told once
+		Stations map[int]string    `json:"stations"` // digests of those, by row
+		Values   map[string]string `json:"values"`
+		Open     int               `json:"open"` // groups of a verdict that are unfolded at first
+	}
+	pageGroup struct {
+		Verdict  Verdict       `json:"verdict"`
+		Scenario string        `json:"scenario"`
+		Targets  string        `json:"targets"`
+		Reason   string        `json:"reason"`
+		Evidence string        `json:"evidence"`
+		Findings []pageFinding `json:"findings"`
+		Next     []string      `json:"next"`
+		Values   []Value       `json:"values"`
+		Rows     []int         `json:"rows"`
+	}
+	pageFinding struct {
+		Where string `json:"where"`
+		What  string `json:"what"`
+		Want  string `json:"want"`
+		Got   string `json:"got"`
 	}
 	pageFact struct{ Name, Value string }
 )

@@ -4,7 +4,10 @@
 package reports
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,6 +19,8 @@ type Report struct {
 	Schema  int       `json:"schema"`
 	Tool    string    `json:"tool"` // "gpurig v0.1.0"
 	Started time.Time `json:"started"`
+	TookMS  float64   `json:"took_ms,omitempty"` // of the whole run; of merged parts all together
+	CI      CI        `json:"ci,omitzero"`
 	Machine Machine   `json:"machine"`
 	Notes   []string  `json:"notes,omitempty"` // what a reader must know of the run, a sentence each
 	// Degraded is what is lost or broken on a real machine that the run was on, a line
@@ -31,7 +36,19 @@ type Report struct {
 	Choices  map[string]string `json:"choices,omitempty"`
 	Complete bool              `json:"complete"` // false: the run was cut short
 	Totals   Totals            `json:"totals"`
-	Results  []Result          `json:"results"` // by scenario, variant, target
+	// Values are texts of results that did not pass, by digest: the scenario, a Spec, a
+	// plan. There are MaxValues bytes of them at most; of what has no room the name stands
+	// in the result.
+	Values  map[string]string `json:"values,omitempty"`
+	Results []Result          `json:"results"` // by scenario, variant, target
+
+	size int // of Values, in bytes, as Keep adds to them
+}
+
+// CI is the job that made the run, of GitHub or GitLab; zero: none did.
+type CI struct {
+	Commit string `json:"commit,omitempty"`
+	Link   string `json:"link,omitempty"` // of its page, https
 }
 
 // A Machine is where the run took place.
@@ -86,7 +103,43 @@ type Result struct {
 	DurationMS float64           `json:"duration_ms"`
 	Findings   []Finding         `json:"findings,omitempty"`
 	Stations   Stations          `json:"stations"`
+	Values     []Value           `json:"values,omitempty"` // what it went through, where it did not pass
 	Across     []Agreement       `json:"across,omitempty"` // with what was seen on other targets of its kind
+}
+
+// A Value is one of Report.Values: "plan for c1, step 1: start c1".
+type Value struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+// MaxValues is how many bytes of values a report keeps.
+const MaxValues = 4 << 20
+
+// Keep adds a value to the report and to a result that did not pass.
+func (r *Report) Keep(res *Result, name, text string) {
+	sum := sha256.Sum256([]byte(text))
+	v := Value{name, hex.EncodeToString(sum[:6])}
+	if slices.ContainsFunc(res.Values, func(o Value) bool { return o.Digest == v.Digest }) {
+		return // as at the step before
+	}
+	res.Values = append(res.Values, v)
+	r.keep(v.Digest, text)
+}
+
+// Full reports whether there is hardly room for another value.
+func (r *Report) Full() bool { return r.size > MaxValues-MaxValues/16 }
+
+// keep adds a value where there is room.
+func (r *Report) keep(digest, text string) {
+	if _, has := r.Values[digest]; has || r.size+len(text) > MaxValues {
+		return
+	}
+	if r.Values == nil {
+		r.Values = map[string]string{}
+	}
+	r.Values[digest] = text
+	r.size += len(text)
 }
 
 // A Warning is what the product did not get as it was planned, in a container that it

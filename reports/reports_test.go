@@ -22,6 +22,8 @@ func sample() reports.Report {
 	r := reports.Report{
 		Tool:    "gpurig v0.1.0",
 		Notes:   []string{"there is no LXD on this machine: containers are plain LXC's"},
+		TookMS:  4500,
+		CI:      reports.CI{Commit: "0123456789ab", Link: "https://ci.example/jobs/7"},
 		Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Machine: reports.Machine{OS: "Debian 12", Kernel: "6.1.0", Arch: "x86_64", CPUs: 2, Product: "PowerEdge R750", Versions: map[string]string{"lxc": "5.0.2"}},
 		Results: []reports.Result{
@@ -40,6 +42,7 @@ func sample() reports.Report {
 		res := &r.Results[i]
 		res.File, res.Line, res.Run = res.Scenario+".yaml", 1, "gpurig run '"+res.ID()+"' --target "+res.Target
 		if len(res.Findings) > 0 {
+			r.Keep(res, "plan for c1", "nodes:\n- /dev/x </script>\n")
 			res.Line = res.Findings[0].Line
 		}
 	}
@@ -293,21 +296,22 @@ func many(areas int) reports.Report {
 func TestWhatIsAlikeIsToldOnce(t *testing.T) {
 	r := many(8)
 	for name, text := range map[string]string{"terminal": reports.Summary(r, 0), "Markdown": string(reports.Markdown(r)), "page": string(render(t, r, nil))} {
-		if n := strings.Count(text, "want none, got another") + strings.Count(text, "<td>another"); n < 1 || n > 3 {
+		if n := strings.Count(text, "want none, got another") + strings.Count(text, `"got":"another"`); n < 1 || n > 3 {
 			t.Errorf("%s: the one of its own is told %d times:\n%s", name, n, text)
 		}
-		if n := strings.Count(text, "got lost") + strings.Count(text, "<td>lost"); n != 8+1 { // each scenario, and the cause of most
+		if n := strings.Count(text, "got lost") + strings.Count(text, `"got":"lost"`); n != 8+1 { // each scenario, and the cause of most
 			t.Errorf("%s: what 31 have in common is told %d times; want 9:\n%s", name, n, text)
 		}
 		if !strings.Contains(text, "31") {
 			t.Errorf("%s: how many have it in common is not told:\n%s", name, text)
 		}
 	}
-	page := string(render(t, r, nil))
-	for i := range r.Results {
-		if !strings.Contains(page, fmt.Sprintf(`<li id="r%d">`, i+1)) {
-			t.Errorf("result %d is not on the page", i+1)
-		}
+	told := 0
+	for _, g := range dataOf(t, render(t, r, nil)).Groups {
+		told += len(g.Rows)
+	}
+	if told != len(r.Results) {
+		t.Errorf("%d of %d results are in a group of the page", told, len(r.Results))
 	}
 }
 
@@ -322,5 +326,27 @@ func TestMarkdownIsNotTooLong(t *testing.T) {
 	text := reports.Markdown(r)
 	if n := len(text); n > 1<<20 || n < 1<<19 || !strings.HasSuffix(string(text), "has at most 1 MiB. The other reports have all of it.\n") {
 		t.Errorf("%d bytes, the last of them %q", n, text[max(0, n-200):])
+	}
+}
+
+// A comparison tells once what changed alike in a scenario, and is short however many
+// results it is of; as JSON it has each.
+func TestAComparisonIsTold(t *testing.T) {
+	was := large(3000)
+	for i := range was.Results {
+		was.Results[i].Verdict, was.Results[i].Findings = reports.Pass, nil
+	}
+	was.Finish(true)
+	c := reports.Compare(was, large(3000))
+	text := c.Text()
+	if n := strings.Count(text, "\n"); n > 400 || !strings.HasPrefix(text, "newly failing: 2000\n") || !strings.Contains(text, " more: --output json has all\n") {
+		t.Errorf("%d lines: %.400s", n, text)
+	}
+	if len(c.NewlyFailing) != 2000 {
+		t.Errorf("%d results fail newly, want 2000", len(c.NewlyFailing))
+	}
+	same := reports.Compare(reports.Report{}, many(1))
+	if text := same.Text(); !strings.Contains(text, "area0/x[cgroup=v1] on sim, [cgroup=v2] on lxc, [cgroup=v2] on sim\n") {
+		t.Errorf("what is alike is not told once:\n%s", text)
 	}
 }

@@ -33,6 +33,9 @@ func schemaOf(t reflect.Type) map[string]any {
 		properties, required := map[string]any{}, []string{}
 		for i := range t.NumField() {
 			f := t.Field(i)
+			if !f.IsExported() {
+				continue
+			}
 			name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if properties[name] = schemaOf(f.Type); options == "" {
 				required = append(required, name)

@@ -150,6 +150,10 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
 	started := time.Now()
 	opts.Targets, opts.Specs, opts.Jobs, opts.Shard, opts.Result = targets, specs, f.jobs, shard, show.result
+	var keep keeper
+	if len(f.files) > 0 {
+		opts.Trace = keep.trace
+	}
 	r, err := runner.Run(ctx, opts, variants)
 	if err != nil {
 		return errors.Join(err, closeTargets(targets))
@@ -161,6 +165,8 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	}
 	lost := []error{closeTargets(targets)}
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx, made)
+	r.TookMS, r.CI = float64(time.Since(started).Milliseconds()), ciJob(os.Getenv)
+	keep.fill(&r)
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes, r.Degraded, r.Allowed, r.Machine.GPUs = notes, stock.Degraded, f.degraded, stock.GPUs
 	if r.Shard != "" {
