@@ -29,6 +29,7 @@ var parsers = []struct{ what, dir, target string }{
 	{"/proc/driver/nvidia: the version", "core/host", "FuzzB44ParseDriverVersion"},
 	{"/proc/driver/nvidia-caps", "core/host", "FuzzB46ParseMIGMinors"},
 	{"/proc/devices", "core/host", "FuzzParseProcDevices"},
+	{"amdkfd topology", "core/host", "FuzzParseKFDNode"},
 	{"mountinfo", "runner/observe", "FuzzParseMountinfo"},
 	{"mountinfo, of the hook", "hook", "FuzzParseMounts"},
 	{"hook file", "core/hookspec", "FuzzParse"},

@@ -40,7 +40,7 @@ var rooms = []struct {
 	{"core/host", []string{"core/host", "core/ldcache", "golang.org/x/sys/unix"}},
 	{"core/cdi/nvidia", []string{"core/host", "core/cdi", "github.com/NVIDIA/", "tags.cncf.io/container-device-interface"}},
 	{"core/cdi/pgpu", []string{"core/host", "core/cdi", "core/vfio", "tags.cncf.io/container-device-interface"}},
-	{"core/cdi/amd", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface"}},
+	{"core/cdi/drm", []string{"core/host", "core/cdi", "tags.cncf.io/container-device-interface"}},
 	{"core/cdi", []string{"core/host", "core/cdi", "core/strictdoc", "tags.cncf.io/container-device-interface", "go.yaml.in/yaml/v3"}},
 	{"core/request", []string{"core/host", "core/cdi"}},
 	{"core/vfio", []string{"core/host", "core/cdi", "core/request"}},

@@ -3,7 +3,7 @@ package runner
 import (
 	"slices"
 
-	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/drm"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
 	"gpurig/core/emit/lxc"
@@ -38,5 +38,5 @@ func Reasons() []refuse.Meaning {
 // packages.
 func AllReasons() []refuse.Meaning {
 	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), lxd.Reasons(), policyfile.Reasons(),
-		nvidia.Reasons(), amd.Reasons(), pgpu.Reasons(), vfio.Reasons(), Reasons())
+		nvidia.Reasons(), drm.Reasons(), pgpu.Reasons(), vfio.Reasons(), Reasons())
 }

@@ -8,10 +8,13 @@ import specs "tags.cncf.io/container-device-interface/specs-go"
 type Edits struct {
 	Device string // qualified name, "nvidia.com/gpu=0"; empty: Spec-wide
 	Kind   string // "nvidia.com/gpu"
-	Spec   string // where the Spec came from: a file, or "generated"
+	Spec   string // where the Spec came from: a file, Generated, or OnHost
 	Edits  *specs.ContainerEdits
 
 	// Annotations of the device, or of the Spec where Device is empty. They mean
 	// nothing to a container; whoever drops them shall say so.
 	Annotations map[string]string
 }
+
+// OnHost is the Spec of edits that no Spec has: the nodes of a GPU.
+const OnHost = "host"

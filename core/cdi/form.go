@@ -58,7 +58,7 @@ type Asked struct {
 //	igpu=0, igpu=igpu0, gpu=igpu0, igpu=all  the integrated GPU; a system on chip has one
 //	igpu=<u>, igpu=GPU-<u>                 the integrated GPU by UUID
 //
-// mig=all is refused with the reason ReasonMIGAll, a full GPU of class mig with
+// AMD's and Intel's gpu=gpu0 also means gpu=0. mig=all is refused with the reason ReasonMIGAll, a full GPU of class mig with
 // ReasonFullGPUOnMIG, a MIG device of class igpu and a second integrated GPU with
 // ReasonNotFound. Anything else is a name that some Spec may define.
 func (n Name) Ask() (Asked, error) {
@@ -67,6 +67,9 @@ func (n Name) Ask() (Asked, error) {
 		a.Form = FormAll
 	}
 	if n.Vendor != NVIDIA {
+		if i, ok := index(n.Device, "gpu"); ok && (n.Kind() == "amd.com/gpu" || n.Kind() == "intel.com/gpu") {
+			a.Names = []Name{{Vendor: n.Vendor, Class: n.Class, Device: strconv.Itoa(i)}}
+		}
 		return a, nil
 	}
 	switch n.Class {

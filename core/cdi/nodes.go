@@ -28,7 +28,7 @@ func NodeEdits(m host.Model, gpu host.GPU) Edits {
 			e.DeviceNodes = append(e.DeviceNodes, nodeOf(n))
 		}
 	}
-	return Edits{Device: GPUName(gpu), Spec: "host", Edits: e}
+	return Edits{Device: GPUName(gpu), Spec: OnHost, Edits: e}
 }
 
 // GPUName names a GPU that is selected without CDI: "gpu 0000:65:00.0".
@@ -41,12 +41,9 @@ func GPUName(gpu host.GPU) string {
 
 // gpuNodes returns the paths of the nodes that the GPU may have.
 func gpuNodes(gpu host.GPU) []string {
-	var paths []string
-	if gpu.Card >= 0 {
-		paths = append(paths, "/dev/dri/card"+strconv.Itoa(gpu.Card))
-	}
-	if gpu.Render >= 0 {
-		paths = append(paths, "/dev/dri/renderD"+strconv.Itoa(gpu.Render))
+	paths := host.Partition{Card: gpu.Card, Render: gpu.Render}.Paths()
+	for _, p := range gpu.Partitions {
+		paths = append(paths, p.Paths()...)
 	}
 	if gpu.Minor < 0 || gpu.PCI != nil && gpu.PCI.ID.Vendor != pci.NVIDIA {
 		return paths

@@ -47,6 +47,11 @@ func FromHost(spec *specs.Spec) Source {
 	return Source{Spec: spec, Where: Generated, Priority: PriorityGenerated}
 }
 
+// Defines reports whether the Spec has a device of that name.
+func (s Source) Defines(device string) bool {
+	return slices.ContainsFunc(s.Spec.Devices, func(d specs.Device) bool { return d.Name == device })
+}
+
 // A Resolution is what Resolve found.
 type Resolution struct {
 	Edits   []Edits  `json:"-" yaml:"-"`

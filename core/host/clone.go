@@ -11,7 +11,7 @@ func (m Model) Clone() Model {
 			f := cloneFunction(*g.PCI)
 			g.PCI = &f
 		}
-		g.MIG = g.MIG.clone()
+		g.MIG, g.Partitions = g.MIG.clone(), slices.Clone(g.Partitions)
 	}
 	m.NVSwitches = cloneFunctions(m.NVSwitches)
 	m.Companions = cloneFunctions(m.Companions)

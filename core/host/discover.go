@@ -30,6 +30,7 @@ func Discover(r Root, n NVML) (Model, error) {
 		{"driver", d.driver},
 		{"pci", d.pci},
 		{"gpus", d.gpus},
+		{"partitions", d.partitions},
 		{"management library", d.library},
 		{"device nodes", d.nodes},
 		{"majors", d.majors},

@@ -9,6 +9,7 @@ package host
 
 import (
 	"slices"
+	"strconv"
 
 	"gpurig/core/device"
 	"gpurig/core/pci"
@@ -140,11 +141,31 @@ type GPU struct {
 	MemoryMiB  uint64       `json:"memoryMiB,omitempty"`
 	ComputeCap string       `json:"computeCap,omitempty"` // "8.0"
 	VBIOS      string       `json:"vbios,omitempty"`
-	MIG        *MIG         `json:"mig,omitempty"` // nil: not capable, or mode off
+	MIG        *MIG         `json:"mig,omitempty"`        // nil: not capable, or mode off
+	Partitions []Partition  `json:"partitions,omitempty"` // of AMD's, beyond the first, which has Card and Render; by render node
 	// Problem is why the GPU is not to be used, one line: a file about it could not be
 	// read or understood, or two sources disagree about it. What is known of it stands
 	// in the other fields. Empty: nothing is wrong.
 	Problem string `json:"problem,omitempty"`
+}
+
+// A Partition is a part of an AMD GPU in a compute partition mode, such as DPX or CPX
+// (drivers/gpu/drm/amd/amdxcp): a GPU for programs, with nodes of its own.
+type Partition struct {
+	Card   int `json:"card"`   // N of /dev/dri/cardN; -1: none
+	Render int `json:"render"` // N of /dev/dri/renderDN; -1: none
+}
+
+// Paths returns the nodes of p.
+func (p Partition) Paths() []string {
+	var out []string
+	if p.Card >= 0 {
+		out = append(out, "/dev/dri/card"+strconv.Itoa(p.Card))
+	}
+	if p.Render >= 0 {
+		out = append(out, "/dev/dri/renderD"+strconv.Itoa(p.Render))
+	}
+	return out
 }
 
 // A MIG is the state of a GPU whose MIG mode is on.

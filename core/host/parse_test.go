@@ -206,6 +206,35 @@ func nothing[T comparable](t *testing.T, got T, err error) {
 	}
 }
 
+// badKFDNodes are properties that no node has.
+var badKFDNodes = []string{"drm_render_minor x\n", "drm_render_minor -1\n", "drm_render_minor 99999999\n", "location_id\n", "domain 4294967296\n"}
+
+func TestParseKFDNode(t *testing.T) {
+	// As amdkfd writes it for partition 1 of a GPU at 0001:c3:05.2; other rows do not matter.
+	render, at, err := host.ParseKFDNode("simd_count 152\nlocation_id 268485418\ndomain 1\ndrm_render_minor 137\nunique_id 16402109845641701171\n")
+	if want := (pci.BDF{Domain: 1, Bus: 0xc3, Device: 5, Function: 2}); err != nil || render != 137 || at != want {
+		t.Errorf("render %d at %s, %v; want 137 at %s", render, at, err, want)
+	}
+	for _, text := range badKFDNodes {
+		if render, _, err := host.ParseKFDNode(text); render != 0 || !errors.Is(err, host.ErrMalformed) {
+			t.Errorf("ParseKFDNode(%q) = %d, %v", text, render, err)
+		}
+	}
+}
+
+func FuzzParseKFDNode(f *testing.F) {
+	f.Add("location_id 1280\ndomain 0\ndrm_render_minor 128\n")
+	for _, text := range badKFDNodes {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		render, at, err := host.ParseKFDNode(text)
+		if err != nil && render != 0 || render < 0 || at.Device > 31 || at.Function > 7 {
+			t.Fatalf("render %d at %v, %v", render, at, err)
+		}
+	})
+}
+
 func FuzzB44ParseGPUInfo(f *testing.F) {
 	f.Add(information)
 	f.Add("Device Minor: 0")

@@ -143,6 +143,9 @@ func (p *planning) run(ctx context.Context, steps ...step) (Result, error) {
 	for _, s := range steps {
 		err := s.do(ctx)
 		if all := refuse.As(err); len(all) > 0 {
+			for i, e := range all {
+				all[i] = p.partly(*e)
+			}
 			p.out.Refused = &Refused{At: s.at, All: all}
 			return p.out, p.out.Refused
 		}
@@ -176,7 +179,7 @@ func (p *planning) requests(context.Context) error {
 			p.out.Warnings = append(p.out.Warnings, Warning{Device: name, Reason: w.Reason, Text: w.String(), Hint: w.Hint})
 		}
 		for _, e := range refuse.As(err) {
-			c := p.partly(*e)
+			c := *e
 			c.Where = in(name, c.Where)
 			refusals = append(refusals, &c)
 		}
@@ -187,14 +190,14 @@ func (p *planning) requests(context.Context) error {
 
 // partly adds to the refusal of what the host does not have what of it could not be
 // read: that may have been it.
-func (p *planning) partly(e refuse.Error) refuse.Error {
+func (p *planning) partly(e refuse.Error) *refuse.Error {
 	if e.Reason != cdi.ReasonNotFound && e.Reason != cdi.ReasonAllMatchesNone {
-		return e
+		return &e
 	}
 	for _, x := range p.model.Problems {
 		e.Hint = strings.TrimSpace(fmt.Sprintf("%s Not understood on this host: %s: %s.", e.Hint, x.What, x.Text))
 	}
-	return e
+	return &e
 }
 
 // byNumber orders "gpu2" before "gpu10".
@@ -239,6 +242,7 @@ func (p *planning) edits(context.Context) error {
 			return cdi.Explain(err, p.host.opts.SpecDirs, p.host.onDisk().problems)
 		}
 		p.out.Edits, p.out.Devices = found.Edits, found.Devices
+		p.overridden()
 		for _, d := range found.Devices {
 			owns[d.Asked] = d.Name.String()
 		}
@@ -262,6 +266,21 @@ func (p *planning) edits(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// overridden says which devices of files are not used since the host has the device
+// itself. What a file overrides of another, cdi.ReadDirs says.
+func (p *planning) overridden() {
+	for _, d := range p.out.Devices {
+		for _, s := range p.out.Sources {
+			if d.Where != cdi.Generated || s.Where == cdi.Generated || s.Spec.Kind != d.Name.Kind() || !s.Defines(d.Name.Device) {
+				continue
+			}
+			p.out.Warnings = append(p.out.Warnings, Warning{Reason: cdi.ReasonSpecOverridden,
+				Text: fmt.Sprintf("device %s is generated for this host and not taken from %s", d.Name, s.Where),
+				Hint: "Delete the file, or give its devices other names."})
+		}
+	}
 }
 
 // plan translates the edits.

@@ -3,11 +3,13 @@ package passthrough
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"gpurig/core/cdi"
-	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/drm"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
@@ -19,7 +21,7 @@ var modes = map[string]string{
 	"nvidia.com/imex-channel": "imex", "nvidia.com/nvswitch": "nvswitch", "nvidia.com/gds": "gds",
 	"nvidia.com/gdrcopy": "gdrcopy", "nvidia.com/mofed": "mofed", "nvidia.com/mig-caps": "mig-caps",
 	"management.nvidia.com/gpu": "management",
-	amd.Kind:                    amd.Kind,
+	"amd.com/gpu":               "amd.com/gpu", "intel.com/gpu": "intel.com/gpu", // see package drm
 }
 
 // csv is the mode for the GPU of a system on chip, also where a card is beside
@@ -60,7 +62,7 @@ func (h *Host) Specs(ctx context.Context) ([]cdi.Source, []Warning, error) {
 	kinds := slices.SortedFunc(maps.Keys(modes), func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 	for _, kind := range kinds {
 		mode := modes[kind]
-		if mode != amd.Kind && !nvidias || mode == "management" && m.Tegra != nil {
+		if mode != kind && !nvidias || mode == "management" && m.Tegra != nil {
 			continue // what manages cards knows no system on chip
 		}
 		if err := g.add(ctx, kind, mode); err != nil {
@@ -82,7 +84,7 @@ func (h *Host) Specs(ctx context.Context) ([]cdi.Source, []Warning, error) {
 
 // rank puts the GPUs first: what is wrong with them is wrong with the others too.
 func rank(kind string) int {
-	if modes[kind] == "auto" || modes[kind] == amd.Kind {
+	if modes[kind] == "auto" || modes[kind] == kind {
 		return 0
 	}
 	return 1
@@ -118,9 +120,9 @@ func (g *gathering) add(ctx context.Context, kind, mode string) error {
 	switch {
 	case err != nil && len(refusals) == 0:
 		return err
-	case err != nil && slices.ContainsFunc(g.host.onDisk().sources, func(s cdi.Source) bool { return s.Spec.Kind == kind }):
+	case err != nil && len(g.host.files(kind)) > 0:
 		for _, e := range refusals {
-			g.warn(e.Reason, e.Error(), e.Hint)
+			g.warn(e.Reason, fmt.Sprintf("%s devices are taken from %s, since none can be generated: %v", kind, strings.Join(g.host.files(kind), " and "), e), e.Hint)
 		}
 	case err != nil:
 		g.refusals = append(g.refusals, refusals...)
@@ -133,14 +135,26 @@ func (g *gathering) add(ctx context.Context, kind, mode string) error {
 	return nil
 }
 
+// files are the Spec files of a kind.
+func (h *Host) files(kind string) (out []string) {
+	for _, s := range h.onDisk().sources {
+		if s.Spec.Kind == kind {
+			out = append(out, s.Where)
+		}
+	}
+	return out
+}
+
 func (g *gathering) warn(reason refuse.Reason, text, hint string) {
 	g.warnings = append(g.warnings, Warning{Reason: reason, Text: text, Hint: hint})
 }
 
 // spec makes one Spec; the Source has none where the host has no device for it.
 func (g *gathering) spec(ctx context.Context, mode string) (cdi.Source, error) {
-	if mode == amd.Kind {
-		return g.host.AMD()
+	for _, v := range drm.Vendors() {
+		if v.Kind == mode {
+			return g.host.DRM(v)
+		}
 	}
 	r, err := g.host.specs.Get(ctx, mode, func() (*nvidia.Result, error) {
 		return g.host.Generate(ctx, nvidia.Options{Mode: mode})
@@ -156,13 +170,13 @@ func (g *gathering) spec(ctx context.Context, mode string) (cdi.Source, error) {
 	return s, nil
 }
 
-// AMD makes the Spec of AMD's GPUs; a host without any has none in its Source.
-func (h *Host) AMD() (cdi.Source, error) {
+// DRM makes the Spec of a vendor's GPUs; a host without any has none in its Source.
+func (h *Host) DRM(v drm.Vendor) (cdi.Source, error) {
 	m, err := h.Model()
 	if err != nil {
 		return cdi.Source{}, err
 	}
-	r, err := amd.Generate(h.root, m)
+	r, err := drm.Generate(h.root, m, v)
 	if err != nil || r == nil {
 		return cdi.Source{}, err
 	}

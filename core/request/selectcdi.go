@@ -37,24 +37,9 @@ func (s *selector) cdi(onDisk []cdi.Source) {
 	case cdi.FormMIG:
 		s.migName(asked)
 	}
-	if len(s.refusals) > 0 && defines(onDisk, name) {
+	if len(s.refusals) > 0 && slices.ContainsFunc(onDisk, func(f cdi.Source) bool { return f.Spec != nil && f.Spec.Kind == name.Kind() && f.Defines(name.Device) }) {
 		s.refusals, s.out = nil, Selection{Names: []cdi.Name{name}}
 	}
-}
-
-// defines reports whether a Spec defines the name as it is written.
-func defines(onDisk []cdi.Source, n cdi.Name) bool {
-	for _, src := range onDisk {
-		if src.Spec == nil || src.Spec.Kind != n.Kind() {
-			continue
-		}
-		for i := range src.Spec.Devices {
-			if src.Spec.Devices[i].Name == n.Device {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // unknowable passes the name on when NVIDIA's library does not answer although

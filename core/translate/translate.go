@@ -153,11 +153,16 @@ func (w *work) part(e cdi.Edits, all []cdi.Edits) *part {
 }
 
 // at names a place in the edits: "nvidia.com/gpu=0: deviceNodes[2]".
+// at is the place of an edit, with the file of its Spec where it has one.
 func (p *part) at(edit string) string {
-	if p.e.Device != "" {
-		return p.e.Device + ": " + edit
+	file := ""
+	if !slices.Contains([]string{"", cdi.Generated, cdi.OnHost}, p.e.Spec) {
+		file = p.e.Spec + ": "
 	}
-	return p.e.Kind + " containerEdits: " + edit
+	if p.e.Device != "" {
+		return file + p.e.Device + ": " + edit
+	}
+	return file + p.e.Kind + " containerEdits: " + edit
 }
 
 func (p *part) refuse(edit string, r refuse.Reason, hint, format string, args ...any) {

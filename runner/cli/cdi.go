@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpurig/core/cdi"
+	"gpurig/core/cdi/drm"
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/cdi/pgpu"
 	"gpurig/core/host"
@@ -59,8 +60,10 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 			if o.Mode == modeVFIO {
 				return generateVFIO(s, h, f, o, cmd.Flags().Changed)
 			}
-			if o.Mode == modeAMD || o.Mode == "auto" && onlyAMD(h) {
-				return generateAMD(s, h, f)
+			for _, v := range drm.Vendors() {
+				if o.Mode == modeOf(v) || o.Mode == "auto" && only(h, v) {
+					return generateDRM(s, h, f, v)
+				}
 			}
 			res, err := h.Generate(cmd.Context(), o)
 			if err != nil {
@@ -83,7 +86,7 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	fl := cmd.Flags()
 	addHost(cmd, &hostName)
 	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
-	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; "+modeAMD+", also taken where all GPUs are AMD's; or "+modeVFIO)
+	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; amd and intel, also taken where all GPUs are that vendor's; or "+modeVFIO)
 	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
@@ -92,11 +95,12 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	return cmd
 }
 
-// modeAMD is the mode of the Spec of AMD's GPUs.
-const modeAMD = "amd"
+// modeOf is the mode of the Spec of a vendor's GPUs: "amd", "intel".
+func modeOf(v drm.Vendor) string { return strings.ToLower(v.Name) }
 
-// onlyAMD reports whether a host has AMD's GPUs and nothing of NVIDIA's.
-func onlyAMD(h *passthrough.Host) bool {
+// only reports whether a host has a vendor's GPUs and nothing of NVIDIA's. A host with
+// AMD's beside Intel's has AMD's Spec, which comes first.
+func only(h *passthrough.Host, v drm.Vendor) bool {
 	m, err := h.Model()
 	if err != nil || m.Driver != nil || m.Tegra != nil {
 		return false // the generator says what is wrong
@@ -104,17 +108,17 @@ func onlyAMD(h *passthrough.Host) bool {
 	of := func(vendor uint16) bool {
 		return slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return g.PCI != nil && g.PCI.ID.Vendor == vendor })
 	}
-	return of(pci.AMD) && !of(pci.NVIDIA)
+	return of(v.ID) && !of(pci.NVIDIA)
 }
 
-// generateAMD writes the Spec of AMD's GPUs.
-func generateAMD(s Streams, h *passthrough.Host, f cdi.Format) error {
-	src, err := h.AMD()
+// generateDRM writes the Spec of a vendor's GPUs.
+func generateDRM(s Streams, h *passthrough.Host, f cdi.Format, v drm.Vendor) error {
+	src, err := h.DRM(v)
 	if err != nil {
 		return err
 	}
 	if src.Spec == nil {
-		return hint(errors.New("the host has no GPU that amdgpu drives"), "lspci -k shows the driver of each GPU")
+		return hint(fmt.Errorf("the host has no GPU of %s that %s drives", v.Name, strings.Join(v.Drivers, " or ")), "lspci -k shows the driver of each GPU")
 	}
 	warnWithheld(s.Err, src.Spec.Kind, src.Withheld)
 	data, err := cdi.Marshal(src.Spec, f)

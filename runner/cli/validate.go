@@ -103,9 +103,9 @@ func runValidate(ctx context.Context, s Streams, f validateFlags, files []string
 				}
 				l.Devices = append(l.Devices, v)
 				for _, e := range refusals {
-					if key := file + "\n" + e.Error(); !said[key] {
+					if key := e.Error(); !said[key] {
 						said[key] = true
-						errs = append(errs, &refuse.Error{Reason: e.Reason, Where: file, Hint: e.Hint, Err: e})
+						errs = append(errs, e)
 					}
 				}
 			}

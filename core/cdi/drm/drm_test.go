@@ -1,4 +1,4 @@
-package amd_test
+package drm_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"gpurig/core/cdi/amd"
+	"gpurig/core/cdi/drm"
 	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
@@ -44,7 +44,7 @@ var (
 // the numbers of the host's nodes, mode by mode.
 func TestTwoGPUsShareKFDAndKeepTheHostsGroups(t *testing.T) {
 	m := host.Model{GPUs: []host.GPU{gpu(3, "amdgpu", 1, 128), gpu(4, "vfio-pci", -1, -1), gpu(5, "amdgpu", 2, 129)}}
-	made, err := amd.Generate(nodes(t, kfd, card1, rend0, card2, rend1), m)
+	made, err := drm.Generate(nodes(t, kfd, card1, rend0, card2, rend1), m, drm.Vendors()[0])
 	if err != nil || made.Withheld != nil {
 		t.Fatal(made, err)
 	}
@@ -85,7 +85,7 @@ func TestTwoGPUsShareKFDAndKeepTheHostsGroups(t *testing.T) {
 
 func TestNoAMDGPUNoSpec(t *testing.T) {
 	m := host.Model{GPUs: []host.GPU{gpu(4, "vfio-pci", -1, -1), {PCI: &host.PCIFunction{ID: pci.ID{Vendor: pci.NVIDIA}, Driver: "amdgpu"}}}}
-	if spec, err := amd.Generate(nodes(t), m); spec != nil || err != nil {
+	if spec, err := drm.Generate(nodes(t), m, drm.Vendors()[0]); spec != nil || err != nil {
 		t.Errorf("Generate() = %v, %v", spec, err)
 	}
 }
@@ -102,8 +102,8 @@ func TestAMissingNodeIsRefusedByName(t *testing.T) {
 		{"no render node", nodes(t, kfd, card1), "/dev/dri/renderD128"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			spec, err := amd.Generate(tc.root, m)
-			if spec != nil || !errors.Is(err, amd.ReasonNodeMissing) || !errors.Is(err, fs.ErrNotExist) {
+			spec, err := drm.Generate(tc.root, m, drm.Vendors()[0])
+			if spec != nil || !errors.Is(err, drm.ReasonNodeMissing) || !errors.Is(err, fs.ErrNotExist) {
 				t.Fatalf("Generate() = %v, %v", spec, err)
 			}
 			if got := err.Error(); len(got) < len(tc.want) || got[:len(tc.want)] != tc.want {
@@ -115,7 +115,7 @@ func TestAMissingNodeIsRefusedByName(t *testing.T) {
 	if err := root.WriteFile("/dev/kfd", nil, 0o660); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := amd.Generate(root, m); !errors.Is(err, amd.ReasonNodeMissing) {
+	if _, err := drm.Generate(root, m, drm.Vendors()[0]); !errors.Is(err, drm.ReasonNodeMissing) {
 		t.Errorf("a file in place of /dev/kfd: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestAMissingNodeIsRefusedByName(t *testing.T) {
 // neighbours along, and is still refused by name, as are all of them together.
 func TestAGPUWithoutItsNodeIsWithheld(t *testing.T) {
 	m := host.Model{GPUs: []host.GPU{gpu(3, "amdgpu", 1, 128), gpu(5, "amdgpu", 2, 129)}}
-	made, err := amd.Generate(nodes(t, kfd, card1, rend0, card2), m)
+	made, err := drm.Generate(nodes(t, kfd, card1, rend0, card2), m, drm.Vendors()[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestAGPUWithoutItsNodeIsWithheld(t *testing.T) {
 		t.Errorf("devices %v, want 0 alone", made.Spec.Devices)
 	}
 	for _, name := range []string{"1", "all"} {
-		if e := made.Withheld[name]; e == nil || e.Reason != amd.ReasonNodeMissing || e.Where != "/dev/dri/renderD129" {
+		if e := made.Withheld[name]; e == nil || e.Reason != drm.ReasonNodeMissing || e.Where != "/dev/dri/renderD129" {
 			t.Errorf("%s is withheld as %v", name, e)
 		}
 	}
