@@ -68,7 +68,7 @@ func (c *Container) Problem(output string) error {
 
 // Forget is part of foreground.Program: liblxc's monitor removes the cgroups, where
 // it comes to that.
-func (c *Container) Forget() error { return c.Sandbox.RemoveCgroups(c.Name + "*") }
+func (c *Container) Forget() error { return c.Sandbox.RemoveCgroups(c.Name) }
 
 // startProblem finds what went wrong first: the hook's own words, else the first error
 // of liblxc.

@@ -227,7 +227,7 @@ func (c *Container) Crash(context.Context) error {
 	if err := kill(line.PID); err != nil {
 		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
-	if err := c.server.RemoveCgroups(c.name + "*"); err != nil {
+	if err := c.server.RemoveCgroups(c.name); err != nil {
 		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
 	}
 	return nil

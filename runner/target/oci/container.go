@@ -122,7 +122,7 @@ func (c *Container) command() *exec.Cmd {
 // Forget is part of foreground.Program: it removes the runtime's state and its
 // cgroups, as the end of the machine does.
 func (c *Container) Forget() error {
-	return errors.Join(os.RemoveAll(c.Outside("state")), c.Sandbox.RemoveCgroups(c.Name+"*"))
+	return errors.Join(os.RemoveAll(c.Outside("state")), c.Sandbox.RemoveCgroups(c.Name))
 }
 
 // Problem is part of foreground.Program.

@@ -48,18 +48,27 @@ func cgroupDirs(root, pattern string) ([]string, error) {
 	return out, nil
 }
 
-// removeCgroups removes the cgroup directories that match a pattern of ours. Who made
+// removeCgroups removes the cgroup directories that match patterns of ours. Who made
 // them removes those of a container that ended well; liblxc's "pivot" always
 // stays.
-func removeCgroups(root, pattern string) error {
-	if !strings.HasPrefix(pattern, prefixStart) {
-		return nil // nothing was claimed
+func removeCgroups(root string, patterns ...string) error {
+	var errs []error
+	for _, pattern := range patterns {
+		if !strings.HasPrefix(pattern, prefixStart) {
+			continue // nothing was claimed
+		}
+		dirs, err := cgroupDirs(root, pattern)
+		errs = append(errs, err)
+		for _, d := range dirs {
+			errs = append(errs, removeCgroup(d))
+		}
 	}
-	dirs, errs := cgroupDirs(root, pattern)
-	for _, d := range dirs {
-		errs = errors.Join(errs, removeCgroup(d))
-	}
-	return errs
+	return errors.Join(errs...)
+}
+
+// containerCgroups are the patterns of a container: of c1 c1 and c1.monitor, never c12.
+func containerCgroups(prefix, name string) []string {
+	return []string{filepath.Join(prefix, name), filepath.Join(prefix, name+".*")}
 }
 
 // sweepCgroups removes what a run that was killed left behind. What is still

@@ -177,10 +177,10 @@ func (k *nsHolder) OutsideRuntime() string {
 	return filepath.Join("/proc", fmt.Sprint(k.pid), "root", k.runtime)
 }
 
-// RemoveCgroups removes the cgroup directories below our own that match a
-// pattern, after what was in them was killed.
-func (k *nsHolder) RemoveCgroups(pattern string) error {
-	return removeCgroups(k.CgroupRoot(), filepath.Join(k.prefix, pattern))
+// RemoveCgroups removes the cgroup directories of a container below our own, after what
+// was in them was killed. "*" is every container.
+func (k *nsHolder) RemoveCgroups(name string) error {
+	return removeCgroups(k.CgroupRoot(), containerCgroups(k.prefix, name)...)
 }
 
 // close ends the process; the namespace and what is mounted in it go with it.
