@@ -28,6 +28,8 @@ const (
 	maxNotes   = 64 << 10 // bytes
 	maxInterp  = 256      // bytes
 	maxSONAME  = 255      // bytes
+
+	headSize = 1 << 10 // bytes of a file that are read at once: its headers
 )
 
 var (
@@ -112,6 +114,7 @@ type parser struct {
 	r     io.ReaderAt
 	size  uint64
 	spent uint64 // bytes read
+	head  []byte // the first bytes, of which most others read
 	order binary.ByteOrder
 	segs  []segment
 }
@@ -146,6 +149,9 @@ func (p *parser) read(what string, off, n uint64) ([]byte, error) {
 	if p.spent += n; p.spent > MaxRead {
 		return nil, malformed("more than %d bytes to read", MaxRead)
 	}
+	if off+n <= uint64(len(p.head)) {
+		return p.head[off : off+n], nil
+	}
 	buf := make([]byte, n)
 	if got, err := p.r.ReadAt(buf, int64(off)); uint64(got) < n {
 		if err == nil || err == io.EOF {
@@ -160,6 +166,12 @@ func (p *parser) parse() error {
 	if p.size < 16 {
 		return ErrNotELF
 	}
+	head := make([]byte, min(p.size, headSize))
+	n, err := p.r.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return fmt.Errorf("read head: %w", err)
+	}
+	p.head = head[:n]
 	ident, err := p.read("identification", 0, 16)
 	if err != nil {
 		return err
@@ -233,6 +245,7 @@ func (p *parser) headers() error {
 	if err != nil {
 		return err
 	}
+	p.segs = make([]segment, 0, count)
 	for ; len(table) > 0; table = table[entry:] {
 		p.segs = append(p.segs, p.segment(table))
 	}

@@ -29,11 +29,9 @@ func resolve(r Root, p string, last bool) (string, error) {
 	if !path.IsAbs(p) {
 		return "", fmt.Errorf("resolve %q: not an absolute path", p)
 	}
-	rest := strings.Split(path.Clean(p), "/")[1:]
 	at, links := "/", 0
-	for len(rest) > 0 {
-		name := rest[0]
-		rest = rest[1:]
+	for name, rest := "", path.Clean(p)[1:]; rest != ""; {
+		name, rest, _ = strings.Cut(rest, "/")
 		switch name {
 		case "", ".":
 			continue
@@ -41,8 +39,8 @@ func resolve(r Root, p string, last bool) (string, error) {
 			at = path.Dir(at)
 			continue
 		}
-		next := path.Join(at, name)
-		if len(rest) == 0 && !last {
+		next := strings.TrimSuffix(at, "/") + "/" + name
+		if rest == "" && !last {
 			return next, nil
 		}
 		info, err := r.Lstat(next)
@@ -50,7 +48,7 @@ func resolve(r Root, p string, last bool) (string, error) {
 			return "", fmt.Errorf("resolve %s: %w", p, err)
 		}
 		if !info.IsLink() {
-			if len(rest) > 0 && !info.Mode.IsDir() {
+			if rest != "" && !info.Mode.IsDir() {
 				return "", fmt.Errorf("resolve %s: %s is not a directory: %w", p, next, syscall.ENOTDIR)
 			}
 			at = next
@@ -66,7 +64,7 @@ func resolve(r Root, p string, last bool) (string, error) {
 		if path.IsAbs(target) {
 			at = "/"
 		}
-		rest = append(strings.Split(target, "/"), rest...)
+		rest = target + "/" + rest
 	}
 	return at, nil
 }

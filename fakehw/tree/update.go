@@ -2,7 +2,6 @@ package tree
 
 import (
 	"bytes"
-	"maps"
 	"slices"
 	"strings"
 )
@@ -36,22 +35,30 @@ func (t *Tree) Update(next *Tree) []Change {
 }
 
 func update(p string, old, next *Entry, out *[]Change) {
-	same := old.Info == next.Info && bytes.Equal(old.Data, next.Data)
-	if !same {
+	if !same(old, next) {
 		*out = append(*out, Change{p, Altered})
 		old.Info, old.Data = next.Info, next.Data
 	}
-	if !old.Mode.IsDir() {
-		return
-	}
 	at := strings.TrimSuffix(p, "/") + "/"
-	for _, name := range slices.Sorted(maps.Keys(old.Children)) {
-		if n := next.Children[name]; n == nil || !sameThing(old.Children[name], n) {
-			note(at+name, old.Children[name], Removed, out)
-			delete(old.Children, name)
+	var names []string
+	for name, o := range old.Children {
+		if n := next.Children[name]; n == nil || !sameThing(o, n) {
+			names = append(names, name)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(next.Children)) {
+	slices.Sort(names)
+	for _, name := range names {
+		note(at+name, old.Children[name], Removed, out)
+		delete(old.Children, name)
+	}
+	names = names[:0]
+	for name, n := range next.Children {
+		if o := old.Children[name]; o == nil || n.Mode.IsDir() || !same(o, n) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		if o := old.Children[name]; o != nil {
 			update(at+name, o, next.Children[name], out)
 			continue
@@ -60,6 +67,8 @@ func update(p string, old, next *Entry, out *[]Change) {
 		note(at+name, next.Children[name], Added, out)
 	}
 }
+
+func same(a, b *Entry) bool { return a.Info == b.Info && bytes.Equal(a.Data, b.Data) }
 
 // sameThing reports whether a can become b without being another inode.
 func sameThing(a, b *Entry) bool {

@@ -142,8 +142,10 @@ func (s *mountNS) near(p string, follow bool) (string, source, *mount, syscall.E
 
 // step goes from a directory to what shows under a name in it, which is at p.
 func (s *mountNS) step(at source, via *mount, p, name string) (source, *mount, syscall.Errno) {
-	if m := s.top[p]; m != nil {
-		return m.src, m, 0
+	if len(s.top) > 1 { // something is mounted on the root
+		if m := s.top[p]; m != nil {
+			return m.src, m, 0
+		}
 	}
 	if next, ok := at.child(name); ok {
 		return next, via, 0
