@@ -31,6 +31,8 @@ func TestMain(m *testing.M) {
 		os.Exit(filteredMain())
 	case name == asConfined:
 		os.Exit(confinedMain())
+	case name == asRooted:
+		os.Exit(rootedMain())
 	case name == asGreedy:
 		os.Exit(greedyMain())
 	case name == asIntruder:

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -134,64 +135,131 @@ func TestOCIStopped(t *testing.T) {
 	}
 }
 
-// TestOCIWithARuntime has crun run a container with cdi-hook as createContainer
-// hook.
+// ociRuntimes are the ones that call the hook as container managers have them.
+var ociRuntimes = []string{"crun", "runc"}
+
+// eachOCI runs f for every runtime, without and with an id map.
+func eachOCI(t *testing.T, f func(t *testing.T, c ociContainer)) {
+	for _, name := range ociRuntimes {
+		program, err := exec.LookPath(name)
+		if err != nil || os.Geteuid() != 0 {
+			skip(t, "needs root and %s (apt-get install %s)", name, name)
+		}
+		if _, err := os.Stat("/bin/busybox"); err != nil {
+			skip(t, "busybox is not installed (apt-get install busybox-static)")
+		}
+		for _, idmap := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/idmap=%v", name, idmap), func(t *testing.T) { f(t, ociContainer{program, idmap}) })
+		}
+	}
+}
+
+// An ociContainer is one that a runtime makes of a stand.
+type ociContainer struct {
+	runtime string // its program
+	idmap   bool
+}
+
+// start runs sh's script in a container with cdi-hook as createContainer hook, and
+// returns what it and the hook said. share is bound to /mnt/share, if it is not empty.
+func (c ociContainer) start(s *stand, share, script string) (string, error) {
+	s.t.Helper()
+	open(s.t, filepath.Dir(s.root))
+	namespaces := []map[string]any{{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}, {"type": "uts"}}
+	linux := map[string]any{}
+	if c.idmap {
+		namespaces = append(namespaces, map[string]any{"type": "user"})
+		ids := []map[string]any{{"containerID": 0, "hostID": 100000, "size": 65536}}
+		linux["uidMappings"], linux["gidMappings"] = ids, ids
+		s.chown()
+		s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+	}
+	linux["namespaces"] = namespaces
+	mounts := []map[string]any{
+		{"destination": "/proc", "type": "proc", "source": "proc"},
+		{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=755"}},
+	}
+	if share != "" {
+		mounts = append(mounts, map[string]any{"destination": "/mnt/share", "type": "bind", "source": share, "options": []string{"bind", "ro"}})
+	}
+	s.run(hook.Prepare)
+	s.photo()
+	dir := s.bundle(map[string]any{
+		"ociVersion": "1.0.2",
+		"root":       map[string]any{"path": "root"},
+		"process":    map[string]any{"cwd": "/", "user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/bin/busybox", "sh", "-c", script}},
+		"mounts":     mounts,
+		"hooks":      map[string]any{"createContainer": []map[string]any{{"path": hookProgram(s.t), "args": []string{"cdi-hook", "--oci", s.file}}}},
+		"linux":      linux,
+	})
+	options := ""
+	if filepath.Base(c.runtime) == "crun" {
+		options = "--cgroup-manager=disabled"
+	}
+	// Some crun refuse a machine with both cgroup versions, whatever is
+	// asked of them: here they see one, in a mount namespace of their own.
+	line := fmt.Sprintf("umount -l /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec %s --root %s %s run -b %s cdi-hook-%d-%d",
+		c.runtime, s.t.TempDir(), options, dir, os.Getpid(), containers.Add(1))
+	cmd := exec.CommandContext(s.t.Context(), "/bin/sh", "-c", line)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	cmd.Stdin = strings.NewReader("") // crun gives the streams to the container's root: without, the machine's /dev/null
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// containers counts those made, so that each has a name of its own.
+var containers atomic.Int32
+
+// TestOCIWithARuntime has real runtimes run a container with cdi-hook as
+// createContainer hook.
 func TestOCIWithARuntime(t *testing.T) {
-	crun, err := exec.LookPath("crun")
-	if err != nil || os.Geteuid() != 0 {
-		skip(t, "needs root and crun (apt-get install crun)")
-	}
-	if _, err := os.Stat("/bin/busybox"); err != nil {
-		skip(t, "busybox is not installed (apt-get install busybox-static)")
-	}
-	for _, idmap := range []bool{false, true} {
-		t.Run(fmt.Sprintf("idmap=%v", idmap), func(t *testing.T) {
-			s := newStand(t, "copy bin/busybox /bin/busybox", "dir proc", "dir dev", "dir tmp")
-			open(t, filepath.Dir(s.root))
-			s.spec.Links = []hookspec.Link{{Path: "/dev/dri/by-path/x", Target: "../card0"}, {Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
-			s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
-			namespaces := []map[string]any{{"type": "mount"}, {"type": "pid"}, {"type": "ipc"}, {"type": "uts"}}
-			linux := map[string]any{}
-			if idmap {
-				namespaces = append(namespaces, map[string]any{"type": "user"})
-				ids := []map[string]any{{"containerID": 0, "hostID": 100000, "size": 65536}}
-				linux["uidMappings"], linux["gidMappings"] = ids, ids
-				if out, err := exec.Command("chown", "-R", "100000:100000", s.root).CombinedOutput(); err != nil {
-					t.Fatal(string(out))
-				}
-				s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+	eachOCI(t, func(t *testing.T, c ociContainer) {
+		s := newStand(t, "copy bin/busybox /bin/busybox", "dir proc", "dir dev", "dir tmp")
+		s.spec.Links = []hookspec.Link{{Path: "/dev/dri/by-path/x", Target: "../card0"}, {Path: "/usr/lib/gpu/libcuda.so", Target: "libcuda.so.1"}}
+		s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+		out, err := c.start(s, "", "/bin/busybox find /dev/dri /usr/lib/gpu /etc")
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, want := range []string{"/dev/dri/by-path/x\n", "/usr/lib/gpu/libcuda.so\n", "/etc/ld.so.cache\n", "/etc/ld.so.conf.d/00-cdi-hook.conf\n"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%q was not seen inside:\n%s", want, out)
 			}
-			linux["namespaces"] = namespaces
-			s.run(hook.Prepare)
-			s.photo()
-			dir := s.bundle(map[string]any{
-				"ociVersion": "1.0.2",
-				"root":       map[string]any{"path": "root"},
-				"process":    map[string]any{"cwd": "/", "user": map[string]any{"uid": 0, "gid": 0}, "args": []string{"/bin/busybox", "find", "/dev/dri", "/usr/lib/gpu", "/etc"}},
-				"mounts": []map[string]any{
-					{"destination": "/proc", "type": "proc", "source": "proc"},
-					{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"mode=755"}},
-				},
-				"hooks": map[string]any{"createContainer": []map[string]any{{"path": hookProgram(t), "args": []string{"cdi-hook", "--oci", s.file}}}},
-				"linux": linux,
+		}
+		s.canary()
+	})
+}
+
+// TestOCINothingIsReadThatTheContainerCouldNot (A45, A46): in containers of real runtimes,
+// the image leads the hook to a folder that an administrator has mounted, with a file
+// that only the host's root can read.
+func TestOCINothingIsReadThatTheContainerCouldNot(t *testing.T) {
+	for _, f := range readFiles(t) {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			eachOCI(t, func(t *testing.T, c ociContainer) {
+				s := newStand(t, append([]string{"copy bin/busybox /bin/busybox", "dir proc", "dir dev", "dir tmp", "dir lib", "dir mnt/share", "link " + f.path + " /mnt/share/secret"}, f.image...)...)
+				full(s)
+				s.spec.MountPoints = nil
+				copyAs(t, f.text, filepath.Join(s.host, "share/secret"))
+				out, err := c.start(s, filepath.Join(s.host, "share"), "/bin/busybox cat /etc/ld.so.cache /etc/ld-musl-x86_64.path /etc/ld.so.conf.d/00-cdi-hook.conf /mnt/share/secret > /tmp/seen 2>/tmp/errors; true")
+				if err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				s.canary()
+				if !c.idmap { // that root is the host's, and has read the file itself
+					if err := os.Remove(s.path("tmp/seen")); err != nil {
+						t.Fatal(err)
+					}
+				} else if denied := s.read("tmp/errors"); !strings.Contains(denied, "/mnt/share/secret': Permission denied") && !strings.Contains(denied, "/mnt/share/secret: Permission denied") {
+					t.Fatalf("the container can read the file itself, or it is not there: %s", denied)
+				}
+				journal, err := os.ReadFile(s.file + ".made")
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.nowhere(out + decoded(journal))
 			})
-			// Some crun refuse a machine with both cgroup versions, whatever is
-			// asked of them: here they see one, in a mount namespace of their own.
-			line := fmt.Sprintf("umount -l /sys/fs/cgroup; mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec %s --root %s --cgroup-manager=disabled run -b %s cdi-hook-%d-%v",
-				crun, t.TempDir(), dir, os.Getpid(), idmap)
-			cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", line)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-			cmd.Stdin = strings.NewReader("") // crun gives the streams to the container's root: without, the machine's /dev/null
-			out, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			for _, want := range []string{"/dev/dri/by-path/x\n", "/usr/lib/gpu/libcuda.so\n", "/etc/ld.so.cache\n", "/etc/ld.so.conf.d/00-cdi-hook.conf\n"} {
-				if !strings.Contains(string(out), want) {
-					t.Errorf("%q was not seen inside:\n%s", want, out)
-				}
-			}
-			s.canary()
 		})
 	}
 }

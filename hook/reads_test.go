@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +35,8 @@ func readFiles(t testing.TB) []readFile {
 		{"an include", "etc/ld.so.conf.d/x.conf", "/" + secret + "\n" + secret + "\n", []string{conf}},
 		{"an include by name", "etc/own", "/" + secret + "\n" + secret + "\n", []string{"file etc/ld.so.conf include /etc/own"}},
 		{"the cache", "etc/ld.so.cache", "glibc-ld.so.cache1.1" + secret, nil},
+		{"the preload file", "etc/ld.so.preload", "/" + secret + ".so " + secret + "\n", []string{"file etc/ld.so.conf /opt\n"}},
+		{"a preloaded library", "usr/lib/libx.so.1", string(library(t, "lib"+secret+".so.1")), []string{"file etc/ld.so.preload /usr/lib/libx.so.1\n"}},
 		{"a library", "usr/lib/libx.so.1", string(library(t, "lib"+secret+".so.1")), []string{conf}},
 		{"a library of our folder", "usr/lib/gpu/libx.so.1", string(library(t, "lib"+secret+".so.1")), []string{"dir usr/lib/gpu"}},
 	}
@@ -96,6 +97,12 @@ var owned = map[string]func(t *testing.T, s *stand, f readFile){
 			t.Fatal(err)
 		}
 		s.plant(s.root, "link "+f.path+" /srv/closed/secret")
+	},
+	"a link in a closed folder of the host's root": func(t *testing.T, s *stand, f readFile) {
+		if err := errJoin(os.MkdirAll(s.path("srv/closed"), 0o700), os.Symlink(secret, s.path("srv/closed/link"))); err != nil {
+			t.Fatal(err)
+		}
+		s.plant(s.root, "link "+f.path+" /srv/closed/link")
 	},
 	"a file for a group of the starter's": func(t *testing.T, s *stand, f readFile) {
 		copyAs(t, f.text, s.path(f.path))
@@ -187,32 +194,12 @@ func (c secrets) run(t *testing.T) {
 				c.ways[way](t, s, f)
 				s.write()
 				s.photo()
-				said := s.stages()
+				said := s.stages(false)
 				s.canary()
 				s.nowhere(said)
 			})
 		}
 	}
-}
-
-// stages runs each stage as each starter does and returns all that was said.
-func (s *stand) stages() (said string) {
-	oci := hookCommand(s.t, "--oci", "--root", s.root, s.file)
-	oci.Stdin = strings.NewReader(`{"status":"creating"}`)
-	for _, stage := range []hook.Stage{hook.Prepare, hook.Apply, "oci", hook.Finish, hook.Clean, hook.Apply} {
-		cmd := oci
-		if stage != "oci" {
-			cmd = hookCommand(s.t, s.args(stage)...)
-		}
-		if os.Geteuid() == 0 {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{starterGroup}}}
-		}
-		out, _ := cmd.CombinedOutput() // whether it is done matters not here
-		said += string(out)
-		data, _ := os.ReadFile(s.file + ".made")
-		said += decoded(data)
-	}
-	return said
 }
 
 // decoded is a journal, and the contents of files in it, which are base64.
