@@ -2,6 +2,7 @@ package hook_test
 
 import (
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -177,6 +178,30 @@ func judgePower(t *testing.T, root, trace string, filter bool) {
 	}
 }
 
+// tracedCalls are the lines of a trace by thread, those whole that strace wrote in two.
+func tracedCalls(trace string) iter.Seq2[string, string] {
+	return func(yield func(id, line string) bool) {
+		begun := map[string]string{}
+		for line := range strings.Lines(trace) {
+			line = strings.TrimSpace(line)
+			m := threadOf.FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			if start, ok := strings.CutSuffix(line, "<unfinished ...>"); ok {
+				begun[m[1]] = start
+				continue
+			}
+			if rest := resumed.FindString(line); rest != "" {
+				line = begun[m[1]] + line[len(rest):]
+			}
+			if !yield(m[1], line) {
+				return
+			}
+		}
+	}
+}
+
 // powerProblems says what in a trace shows a right that was still there when the
 // image was read first. filter: the kernel takes filters of system calls.
 func powerProblems(root, trace string, filter bool) (problems []string) {
@@ -197,20 +222,9 @@ func powerProblems(root, trace string, filter bool) (problems []string) {
 	first := true
 	filtered := false
 	bounded := false // P5
-	begun := map[string]string{}
-	for line := range strings.Lines(trace) {
-		line = strings.TrimSpace(line)
-		m := threadOf.FindStringSubmatch(line)
-		if m == nil || over[m[1]] {
+	for id, line := range tracedCalls(trace) {
+		if over[id] {
 			continue
-		}
-		id := m[1]
-		if start, ok := strings.CutSuffix(line, "<unfinished ...>"); ok {
-			begun[id] = start
-			continue
-		}
-		if rest := resumed.FindString(line); rest != "" {
-			line = begun[id] + line[len(rest):]
 		}
 		if threads[id] == nil {
 			threads[id] = map[string]bool{}
