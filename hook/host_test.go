@@ -22,6 +22,7 @@ type trick struct {
 	link  bool              // the plan itself makes the SONAME link
 	gpu   string            // the host's folder
 	dir   bool              // which the plan mounts whole
+	etc   bool              // etc is a link
 	stays string            // part of the warning; empty: the host's wins
 }
 
@@ -39,6 +40,7 @@ var tricks = []trick{
 	{name: "A55 a subfolder for newer processors, in a folder that comes later", conf: include, libs: map[string]string{multiple + "/glibc-hwcaps/x86-64-v2/libcuda.so.1": "libcuda.so.1"}},
 	{name: "A55 a subfolder for newer processors, in the host's own folder", conf: include, libs: map[string]string{"/opt/gpu/lib/glibc-hwcaps/x86-64-v2/libcuda.so.1": "libcuda.so.1"}},
 	{name: "A55 before a folder that is mounted whole", conf: "/opt/first\n" + include, dir: true, libs: map[string]string{ownOne: "libcuda.so.1"}},
+	{name: "A55 named first, in an etc that is a link", etc: true, conf: "/opt/first\n" + include, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 an include that is negated", conf: "include /etc/[!b].conf\n" + include, lines: []string{"file etc/a.conf /opt/first\n"}, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 a folder that goes up and down", conf: "/opt/../opt/./first\n" + include, libs: map[string]string{ownOne: "libcuda.so.1"}},
 	{name: "A55 a folder with a zero byte behind it", conf: "/opt/first\x00x\n" + include, libs: map[string]string{ownOne: "libcuda.so.1"}},
@@ -58,6 +60,9 @@ func (c trick) stand(t *testing.T) *stand {
 	t.Helper()
 	loader := needLoader(t, glibcLoader)
 	lines := []string{"dir usr/lib64", "dir " + multiple[1:], "link lib usr/lib", "link lib64 usr/lib64", "dir etc/ld.so.conf.d", "copy " + glibcLoader[1:] + " " + loader}
+	if c.etc {
+		lines = append([]string{"dir config", "link etc config"}, lines...)
+	}
 	if c.conf != "-" {
 		lines = append(lines, "file etc/ld.so.conf "+c.conf)
 	}

@@ -50,6 +50,8 @@ type Options struct {
 	// OSVersion is the kernel, as the cache packs it, 6.1.2 as 0x060102; zero: new
 	// enough for everything. Loaders from glibc 2.36 on do not ask.
 	OSVersion uint32
+	// Cache is a cache of the root, sorted, in place of the one in its file; nil: the file's.
+	Cache *Cache
 	// LibraryPath is the LD_LIBRARY_PATH of the program.
 	LibraryPath string
 }
@@ -158,6 +160,10 @@ func (r *Resolver) readMusl() error {
 
 // readCache reads the cache. A loader does without one that it cannot use.
 func (r *Resolver) readCache() error {
+	if r.opts.Cache != nil {
+		r.cache = *r.opts.Cache
+		return nil
+	}
 	data, err := r.text(File, MaxSize)
 	if err != nil || data == nil {
 		return err

@@ -11,7 +11,11 @@ type Memo struct {
 	dirs  map[string]remembered[[]string]
 	files map[string]remembered[[]byte]
 	elfs  map[string]remembered[object]
+	room  int // for files, in bytes
 }
+
+// maxRemembered bounds the contents of files in one Memo; others are read each time.
+const maxRemembered = 16 << 20
 
 // A memoizer is a Memo, or what embeds one.
 type memoizer interface {
@@ -32,6 +36,7 @@ func NewMemo(v View) *Memo {
 		dirs:  map[string]remembered[[]string]{},
 		files: map[string]remembered[[]byte]{},
 		elfs:  map[string]remembered[object]{},
+		room:  maxRemembered,
 	}
 }
 
@@ -69,7 +74,16 @@ func (m *Memo) ReadDir(p string) ([]string, error) {
 
 // ReadFile is part of View. Nobody may change what it returns.
 func (m *Memo) ReadFile(p string) ([]byte, error) {
-	return once(m.files, p, func() ([]byte, error) { return m.v.ReadFile(p) })
+	_, known := m.files[p]
+	data, err := once(m.files, p, func() ([]byte, error) { return m.v.ReadFile(p) })
+	switch {
+	case known:
+	case len(data) > m.room:
+		delete(m.files, p)
+	default:
+		m.room -= len(data)
+	}
+	return data, err
 }
 
 func (m *Memo) readObject(p string, size int64) (object, error) {

@@ -2,6 +2,7 @@ package ldcache
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -47,5 +48,20 @@ func TestMemo(t *testing.T) {
 	m.Forget("/lib/libc.so")
 	if got, _ := m.ReadDir("/lib"); len(got) != 3 {
 		t.Errorf("the folder is not read again: %v", got)
+	}
+}
+
+func TestAMemoKeepsNoMoreThanItsRoom(t *testing.T) {
+	root := counted{memory{"/big": strings.Repeat("x", maxRemembered), "/small": "x"}, map[string]int{}}
+	m := NewMemo(root)
+	for range 2 {
+		for _, p := range []string{"/small", "/big"} {
+			if data, err := m.ReadFile(p); err != nil || string(data) != root.memory[p] {
+				t.Fatalf("ReadFile(%q): %d bytes, %v", p, len(data), err)
+			}
+		}
+	}
+	if root.asked["read /small"] != 1 || root.asked["read /big"] != 2 {
+		t.Errorf("asked %v; want the small file once and the big one each time", root.asked)
 	}
 }

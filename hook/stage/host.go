@@ -122,8 +122,7 @@ func (v *look) lost(cache ldcache.Cache, libs []library, turned map[string]strin
 	if len(libs) == 0 {
 		return nil, nil
 	}
-	with := withCache{v, cache.Marshal()}
-	loaders, err := ldcache.Loaders(with)
+	loaders, err := ldcache.Loaders(v)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func (v *look) lost(cache ldcache.Cache, libs []library, turned map[string]strin
 			if level > 0 && (ld.Machine != elf.X8664 || !slices.ContainsFunc(cache.Entries, func(e ldcache.Entry) bool { return e.HWCaps == levels[level-1] })) {
 				continue
 			}
-			r, err := ldcache.NewResolver(with, ld, ldcache.Options{Level: level + 1})
+			r, err := ldcache.NewResolver(v, ld, ldcache.Options{Level: level + 1, Cache: &cache})
 			if err != nil {
 				return nil, err
 			}
@@ -183,26 +182,6 @@ func (v *look) lost(cache ldcache.Cache, libs []library, turned map[string]strin
 		}
 	}
 	return out, unknown
-}
-
-// withCache is a look with another loader cache.
-type withCache struct {
-	*look
-	data []byte
-}
-
-func (v withCache) Lstat(p string) (ldcache.Info, error) {
-	if p == cacheFile {
-		return ldcache.Info{Size: int64(len(v.data))}, nil
-	}
-	return v.look.Lstat(p)
-}
-
-func (v withCache) ReadFile(p string) ([]byte, error) {
-	if p == cacheFile {
-		return v.data, nil
-	}
-	return v.look.ReadFile(p)
 }
 
 // hold makes the host's libraries come first, as far as the root lets us.
