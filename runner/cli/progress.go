@@ -16,12 +16,13 @@ import (
 type progress struct {
 	s     Streams
 	all   int
+	began time.Time
 	done  reports.Totals
 	shown time.Time
 	drawn bool
 }
 
-func newProgress(s Streams, all int) *progress { return &progress{s: s, all: all} }
+func newProgress(s Streams, all int) *progress { return &progress{s: s, all: all, began: time.Now()} }
 
 const redraw = 80 * time.Millisecond
 
@@ -52,9 +53,19 @@ func (p *progress) result(r reports.Result) {
 	if p.s.Terminal && (time.Since(p.shown) > redraw || p.done.All() == p.all) {
 		p.shown = time.Now()
 		p.clear()
-		show.Fprintf(p.s.Err, "%s", p.fit(show.Sprintf("%d of %d%s  %s", p.done.All(), p.all, bad, r.Key())))
+		show.Fprintf(p.s.Err, "%s", p.fit(show.Sprintf("%d of %d%s%s  %s", p.done.All(), p.all, bad, left(time.Since(p.began), p.done.All(), p.all), r.Key())))
 		p.drawn = true
 	}
+}
+
+// left is how long the rest of a run takes if it goes on as it did; empty while that is
+// not known, or not worth a word.
+func left(took time.Duration, done, all int) string {
+	rest := took / time.Duration(max(done, 1)) * time.Duration(all-done)
+	if took < 2*time.Second || rest < 5*time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", about %v left", rest.Round(time.Second))
 }
 
 // fit cuts a line that the terminal would break: only the last part of it could be

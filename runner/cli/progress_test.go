@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"gpurig/core/show"
 	"gpurig/reports"
@@ -33,5 +34,23 @@ func TestProgressObeysNobodyElse(t *testing.T) {
 	own := strings.NewReplacer("\r\x1b[K", "", "\x1b[31m", "", "\x1b[0m", "")
 	if rest := own.Replace(b.String()); !strings.Contains(b.String(), "\x1b[31mFAIL\x1b[0m x") || strings.ContainsAny(rest, "\x1b\r") || strings.Contains(rest, "\nFORGED") {
 		t.Errorf("progress wrote %q", b.String())
+	}
+}
+
+func TestProgressSaysHowLongTheRestTakes(t *testing.T) {
+	for _, tc := range []struct {
+		took      time.Duration
+		done, all int
+		want      string
+	}{
+		{time.Second, 1, 1000, ""}, // too early to know
+		{10 * time.Second, 100, 1000, ", about 1m30s left"},
+		{10 * time.Second, 990, 1000, ""},
+		{time.Hour, 1000, 1000, ""},
+		{time.Minute, 0, 10, ", about 10m0s left"},
+	} {
+		if got := left(tc.took, tc.done, tc.all); got != tc.want {
+			t.Errorf("Left(%v, %d of %d) = %q; want %q", tc.took, tc.done, tc.all, got, tc.want)
+		}
 	}
 }

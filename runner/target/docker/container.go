@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,10 +223,22 @@ func answer(err error) error {
 		err = errors.New(said)
 	}
 	lost := noAnswer(err) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if below(text) {
+		return fmt.Errorf("containerd, below the engine, does not answer: %w: %w", target.ErrBroken, err)
+	}
 	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}
 	return err
+}
+
+// below reports whether an engine says that its containerd, or the shim of a container,
+// did not answer: in the words of their protocols' clients.
+//
+// Reference: grpc-go internal/transport and containerd/ttrpc client.go
+func below(text string) bool {
+	return slices.ContainsFunc([]string{"connection error: desc = ", "error reading from server: EOF", "ttrpc: closed", "containerd.sock: connect: "},
+		func(s string) bool { return strings.Contains(text, s) })
 }
 
 // Plug is part of target.Container, Unplug too.

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +195,68 @@ func TestEngineThatDiesIsReplaced(t *testing.T) {
 	}
 }
 
+// A containerd that dies below its engine is no fault of the product either.
+func TestContainerdThatDiesIsBroken(t *testing.T) {
+	d, ctx := requireDocker(t, config).d, t.Context()
+	c := create(t, d)
+	begin(t, c, targettest.Version)
+	for _, pid := range ours(t, "containerd") {
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next, err := d.Create(ctx, config)
+	if err == nil {
+		err = next.Start(ctx, host(t, targettest.Version), targettest.Plan(targettest.Version, false))
+	}
+	if err != nil && !errors.Is(err, target.ErrBroken) { // the engine starts another, which may be faster
+		t.Errorf("Start() without containerd = %v; want ErrBroken", err)
+	}
+	for range 20 { // the one that the engine started anew
+		if err = c.Remove(ctx); err == nil {
+			break
+		}
+	}
+	if next != nil {
+		err = errors.Join(err, next.Remove(ctx))
+	}
+	if err != nil {
+		t.Errorf("Remove() = %v", err)
+	}
+}
+
+// ours are the processes of a name that descend from this one.
+func ours(t *testing.T, name string) []int {
+	t.Helper()
+	var out []int
+	comms, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range comms {
+		comm, err := os.ReadFile(p)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(p)))
+		if err != nil || strings.TrimSpace(string(comm)) != name {
+			continue
+		}
+		for up := pid; up > 1; {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", up))
+			if err != nil {
+				break
+			}
+			fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+			if up, _ = strconv.Atoi(fields[1]); up == os.Getpid() {
+				out = append(out, pid)
+				break
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("no %s of ours runs", name)
+	}
+	return out
+}
+
 // An engine that is too old, or is none, is refused with the cause.
 func TestEngineThatCannotBeUsed(t *testing.T) {
 	for _, tc := range []struct {
@@ -244,6 +308,8 @@ func TestAnswerSortsErrors(t *testing.T) {
 		{fmt.Errorf("create: %w", cerrdefs.ErrConflict), true, "conflict"},
 		{cerrdefs.ErrInternal.WithMessage("write /x: no space left on device"), true, "no space"},
 		{context.DeadlineExceeded, true, "deadline"},
+		{cerrdefs.ErrInternal.WithMessage(`connection error: desc = "transport: Error while dialing dial unix /x/containerd.sock: connect: connection refused": unavailable`), true, "containerd, below the engine, does not answer"},
+		{cerrdefs.ErrInternal.WithMessage("ttrpc: closed: unknown"), true, "ttrpc"},
 		{cerrdefs.ErrInvalidArgument.WithMessage("bind source path does not exist: /x"), false, "bind source"},
 		{cerrdefs.ErrInternal.WithMessage(`error running hook: exit status 1, stdout: , stderr: cdi-hook: no such root\n`), false, "cdi-hook: no such root"},
 	} {
