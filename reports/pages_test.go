@@ -151,6 +151,11 @@ func TestThePageFitsItsWindow(t *testing.T) {
 	r.Finish(true)
 	c := reports.Compare(base, r)
 	pages := map[string][]byte{"report": render(t, r, nil), "compare": render(t, r, &c)}
+	trend, err := reports.NewHistory([]reports.Report{base, r, large(300)}).HTML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages["history"] = trend
 	for name, page := range pages {
 		policy := regexp.MustCompile(`<meta http-equiv="Content-Security-Policy"[^>]*>`)
 		inner := html.EscapeString(string(policy.ReplaceAll(page, nil)))

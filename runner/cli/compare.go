@@ -74,7 +74,7 @@ longer judged.`,
 // checkPage says, before anything is read, whether a page could be written there.
 func checkPage(file string) error {
 	if strings.ToLower(filepath.Ext(file)) != ".html" {
-		return fmt.Errorf("%s: %w for a comparison: name it .html", file, reports.ErrFormat)
+		return fmt.Errorf("%s: %w for a comparison or a history: name it .html", file, reports.ErrFormat)
 	}
 	return reports.CheckFile(file)
 }
