@@ -155,6 +155,7 @@ test-machine: build ## run the tests that enter fake machines; a skip is a failu
 	GPURIG_REQUIRE_MACHINE=1 GPURIG_PEERS=1 $(GO) test -count=1 ./fakehw/machine/... ./fakehw/userspace ./fakehw/fusefs ./fakehw/mntns ./runner/target/vfio
 	GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -run '^TestScripts$$/^(enter|fault|hardware|mount)$$' ./runner/cli
 	$(MAKE) scenarios-hardware
+	$(BIN)/gpurig host enter dgx-a100 -- $(BIN)/gpurig run --target lxc,oci,docker,lxd --shard 3/200
 
 scenarios-hardware: build ## run the scenarios of hardware inside fake machines
 	for host in t4-server a100-mig-2g-3g; do $(BIN)/gpurig host enter $$host -- $(BIN)/gpurig run --hardware --target $(HARDWARE_TARGETS) hardware || exit; done

@@ -1,7 +1,9 @@
 package machine_test
 
 import (
+	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
@@ -141,4 +143,67 @@ func processorTime(b *testing.B) time.Duration {
 		sum += time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	return sum
+}
+
+// BenchmarkContainer is the start and the end of a container that runc makes and that
+// does nothing: on an entered host and on this machine, by turns. inside-x-outside is
+// the median ratio.
+func BenchmarkContainer(b *testing.B) {
+	machinetest.RequireNodes(b)
+	if _, err := exec.LookPath("runc"); err != nil {
+		b.Skip(err)
+	}
+	const script = layers + `echo up; while read -r n <&3; do runc --root "$1/state" run -b "$1" "gpurig-bench-$n"; echo "$n"; done`
+	start := func(f func(stdin, stdout *os.File)) func(n int) {
+		in, toIn, err := os.Pipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		fromOut, out, err := os.Pipe()
+		if err != nil {
+			b.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); f(in, out) }()
+		b.Cleanup(func() { toIn.Close(); <-done })
+		answers := bufio.NewScanner(fromOut)
+		if !answers.Scan() || answers.Text() != "up" {
+			b.Fatalf("it says %q", answers.Text())
+		}
+		return func(n int) {
+			fmt.Fprintln(toIn, n)
+			if !answers.Scan() || answers.Text() != fmt.Sprint(n) {
+				b.Fatalf("it says %q", answers.Text())
+			}
+		}
+	}
+	c := container{script: "exit 0", plain: true}
+	h := machinetest.Host(b, "dgx-a100")
+	command := func(dir string) []string {
+		return []string{"sh", "-euc", "exec 3<&0 </dev/null; " + script, "sh", dir}
+	}
+	inside := start(func(stdin, stdout *os.File) {
+		_, _ = machine.Enter(b.Context(), h, machine.Options{Command: command(c.bundle(b)), Stdin: stdin, Stdout: stdout})
+	})
+	outside := start(func(stdin, stdout *os.File) {
+		args := command(c.bundle(b))
+		cmd := exec.Command("unshare", append([]string{"-m"}, args...)...)
+		cmd.Stdin, cmd.Stdout = stdin, stdout
+		_ = cmd.Run()
+	})
+	var ratios, times []float64
+	for n := 0; b.Loop(); n++ {
+		var took [2]time.Duration
+		for i, f := range []func(int){inside, outside} {
+			begin := time.Now()
+			f(2*n + i)
+			took[i] = time.Since(begin)
+		}
+		times = append(times, float64(took[0].Microseconds())/1000)
+		ratios = append(ratios, float64(took[0])/float64(took[1]))
+	}
+	median := func(all []float64) float64 { return slices.Sorted(slices.Values(all))[len(all)/2] }
+	b.ReportMetric(0, "ns/op") // of both together: means nothing
+	b.ReportMetric(median(times), "inside-ms")
+	b.ReportMetric(median(ratios), "inside-x-outside")
 }

@@ -31,7 +31,7 @@ func (k *containers) bind(call mountcall.Call, who mountcall.Caller) error {
 	}
 	defer unix.Close(from)
 	var st, to unix.Stat_t
-	if !isProcfs(from) || unix.Fstat(from, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+	if k.kindOf(unix.Gettid(), from) != "proc" || unix.Fstat(from, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		return errNotOurs
 	}
 	ours := k.below(from)
@@ -58,11 +58,6 @@ func (k *containers) bind(call mountcall.Call, who mountcall.Caller) error {
 		}
 	}
 	return k.put(call, who, mnt, target)
-}
-
-func isProcfs(fd int) bool {
-	var fs unix.Statfs_t
-	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC
 }
 
 // below lists what we mounted below a directory of procfs, wherever that is.

@@ -104,8 +104,12 @@ func (k *containers) serve() {
 	}
 }
 
-// answer answers one call, in a thread that ends with it.
+// answer answers one call, in a thread that ends with it if there is something to do.
 func (k *containers) answer(call mountcall.Call) {
+	if !k.concerns(call, call.Caller(k.proc)) {
+		k.calls.Continue(call)
+		return
+	}
 	runtime.LockOSThread()
 	var errno unix.Errno
 	switch err := k.carryOut(call); {
@@ -127,9 +131,35 @@ var (
 	errAnswered = errors.New("answered")
 )
 
+// concerns reports whether a call may be one of procfs or sysfs: most are not.
+func (k *containers) concerns(call mountcall.Call, who mountcall.Caller) bool {
+	kindAt := call.Args[0] // of fsopen(2)
+	if call.Nr == unix.SYS_MOUNT {
+		kindAt = call.Args[2]
+	}
+	switch bind := call.Nr == unix.SYS_MOUNT && call.Args[3]&unix.MS_BIND != 0; {
+	case call.Nr == unix.SYS_FSMOUNT:
+		return k.lends()
+	case !bind && call.Nr != unix.SYS_UMOUNT2:
+		kind, err := who.String(kindAt)
+		return err == nil && namespaceOf[kind] != ""
+	}
+	// The source of a bind, or what is to be unmounted.
+	p, err := who.String(call.Args[0])
+	if err != nil {
+		return false
+	}
+	fd, err := who.Peek(p, 0)
+	if err != nil {
+		return true // a closer look tells
+	}
+	defer unix.Close(fd)
+	return k.kindOf(call.TID, fd) != ""
+}
+
 func (k *containers) carryOut(call mountcall.Call) error {
-	who, err := call.Caller(k.proc)
-	if err != nil || !who.May("mnt") {
+	who := call.Caller(k.proc)
+	if !who.May("mnt") {
 		return errNotOurs // the kernel will refuse it in its own way
 	}
 	if ns, err := who.Namespace("mnt"); err != nil || ns == k.real || !k.calls.Waits(call) {

@@ -111,6 +111,13 @@ func (k *containers) lendable(kind string, ctx, attr int) (mnt, give int, err er
 	return mnt, give, err
 }
 
+// lends reports whether a process may have a context of ours.
+func (k *containers) lends() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.lent, func(l loan) bool { return l.kind != "" })
+}
+
 // kind is what a context that we lent is of; empty: we did not.
 func (k *containers) kind(ctx int) string {
 	k.mu.Lock()

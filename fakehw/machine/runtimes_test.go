@@ -29,7 +29,7 @@ type container struct {
 const layers = `mount -t tmpfs t "$1/layers"; mkdir "$1/layers/u" "$1/layers/w"; mount -t overlay o -o "lowerdir=/,upperdir=$1/layers/u,workdir=$1/layers/w" "$1/rootfs"; `
 
 // bundle writes the bundle to a folder.
-func (c container) bundle(t *testing.T) string {
+func (c container) bundle(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, d := range []string{dir, filepath.Dir(dir)} {

@@ -1,8 +1,6 @@
 package machine
 
 import (
-	"slices"
-
 	"golang.org/x/sys/unix"
 
 	"gpurig/fakehw/mountcall"
@@ -63,16 +61,24 @@ func (k *containers) unmount(call mountcall.Call, who mountcall.Caller) error {
 // takeOff copies what we mounted on a procfs or on the host's /sys, if that is what
 // is mounted here.
 func (k *containers) takeOff(at int) []point {
-	var fuse, st unix.Stat_t
-	if !mountRoot(at, "") || unix.Fstat(k.fuse, &fuse) != nil || unix.Fstat(at, &st) != nil {
+	if !mountRoot(at, "") {
 		return nil
 	}
 	var names []string
-	switch {
-	case st.Dev == fuse.Dev:
-		names = slices.DeleteFunc(slices.Clone(k.keep), func(rel string) bool { return !mountRoot(at, rel) || !isSysfs(at, rel) })
-	case isProcfs(at):
+	switch k.kindOf(unix.Gettid(), at) {
+	case "proc":
 		names = k.below(at)
+	case "fuse":
+		for _, rel := range k.keep { // but for what the caller mounted on it
+			fd, err := unix.Openat(at, rel, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+			if err != nil {
+				continue
+			}
+			if k.kindOf(unix.Gettid(), fd) == "sysfs" && mountRoot(fd, "") {
+				names = append(names, rel)
+			}
+			unix.Close(fd)
+		}
 	}
 	var out []point
 	for _, rel := range names {
@@ -83,21 +89,31 @@ func (k *containers) takeOff(at int) []point {
 	return out
 }
 
-// isSysfs reports whether what is at a path is of a sysfs, and not what the caller
-// mounted on it.
-func isSysfs(at int, p string) bool {
-	fd, err := unix.Openat(at, p, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	var fs unix.Statfs_t
-	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.SYSFS_MAGIC
-}
-
 // mountRoot reports whether the top of a mount is at a path.
 func mountRoot(at int, p string) bool {
 	var st unix.Statx_t
-	err := unix.Statx(at, p, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, 0, &st)
+	err := unix.Statx(at, p, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, 0, &st)
 	return err == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
+}
+
+// kindOf says what file system a file is of: "proc", "sysfs", "fuse" for that of the
+// host, or nothing for another. The file's mount is one that a thread of the machine
+// can reach. No file system is asked: the server of one may be who waits for us.
+func (k *containers) kindOf(tid, fd int) string {
+	const flags = unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
+	var st, fuse unix.Statx_t
+	if unix.Statx(fd, "", flags, unix.STATX_MNT_ID, &st) != nil || unix.Statx(k.fuse, "", flags, 0, &fuse) != nil || st.Dev_major != 0 {
+		return ""
+	}
+	if st.Dev_minor == fuse.Dev_minor {
+		return "fuse"
+	}
+	table, err := mountcall.Call{TID: tid}.Caller(k.proc).Mounts()
+	if err != nil {
+		return ""
+	}
+	if kind := table[st.Mnt_id]; namespaceOf[kind] != "" {
+		return kind
+	}
+	return ""
 }

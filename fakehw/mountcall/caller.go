@@ -10,35 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Caller is the thread that made a call, seen through a procfs of ours.
+// A Caller is the thread that made a call, seen through a procfs of ours. What it
+// says is to be taken back where Waits then says that the thread is gone.
 type Caller struct {
 	proc int // descriptor of the procfs
 	tid  int
-	able bool // has CAP_SYS_ADMIN in its user namespace
-	tgid int
 }
 
-// Caller looks at whoever made a call. It is to be asked before Waits.
-func (c Call) Caller(proc int) (Caller, error) {
-	out := Caller{proc: proc, tid: c.TID}
-	text, err := out.read("status")
+// Caller is whoever made a call.
+func (c Call) Caller(proc int) Caller { return Caller{proc, c.TID} }
+
+// status reads the number of the process, and whether the thread has CAP_SYS_ADMIN in
+// its user namespace.
+func (c Caller) status() (tgid int, able bool, err error) {
+	text, err := c.read("status")
 	if err != nil {
-		return out, err
+		return 0, false, err
 	}
 	for line := range strings.Lines(string(text)) {
 		switch key, value, _ := strings.Cut(line, ":"); key {
 		case "Tgid":
-			out.tgid, err = strconv.Atoi(strings.TrimSpace(value))
+			tgid, err = strconv.Atoi(strings.TrimSpace(value))
 		case "CapEff":
 			var caps uint64
 			caps, err = strconv.ParseUint(strings.TrimSpace(value), 16, 64)
-			out.able = caps&(1<<unix.CAP_SYS_ADMIN) != 0
+			able = caps&(1<<unix.CAP_SYS_ADMIN) != 0
 		}
 		if err != nil {
-			return out, fmt.Errorf("status of thread %d: %w", c.TID, err)
+			return 0, false, fmt.Errorf("status of thread %d: %w", c.tid, err)
 		}
 	}
-	return out, nil
+	return tgid, able, nil
 }
 
 func (c Caller) read(name string) ([]byte, error) {
@@ -97,7 +99,27 @@ func (c Caller) Path(p string, flags int) (int, error) {
 }
 
 // Process is a descriptor of the caller's process (pidfd_open).
-func (c Caller) Process() (int, error) { return unix.PidfdOpen(c.tgid, 0) }
+func (c Caller) Process() (int, error) {
+	tgid, _, err := c.status()
+	if err != nil {
+		return -1, err
+	}
+	return unix.PidfdOpen(tgid, 0)
+}
+
+// Peek opens what a path of the caller leads to, without entering. It refuses links
+// of /proc and paths that are not absolute.
+func (c Caller) Peek(p string, flags uint64) (int, error) {
+	if !strings.HasPrefix(p, "/") {
+		return -1, unix.EXDEV
+	}
+	root, err := c.Open("root", unix.O_PATH)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(root)
+	return unix.Openat2(root, p, &unix.OpenHow{Flags: flags | unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
+}
 
 // File is a copy of a descriptor of the caller.
 func (c Caller) File(fd int) (int, error) {
@@ -135,7 +157,7 @@ func (c Caller) String(at uint64) (string, error) {
 // May reports whether the caller may do to a namespace of its own ("mnt", "net")
 // what takes CAP_SYS_ADMIN in the user namespace that owns it (cap_capable).
 func (c Caller) May(ns string) bool {
-	if !c.able {
+	if _, able, err := c.status(); err != nil || !able {
 		return false
 	}
 	own, err := c.inode("ns/user")
@@ -159,6 +181,26 @@ func (c Caller) May(ns string) bool {
 			return true
 		}
 	}
+}
+
+// Mounts are the kinds of the file systems that the caller can reach, by the number of
+// the mount.
+func (c Caller) Mounts() (map[uint64]string, error) {
+	text, err := c.read("mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	out := map[uint64]string{}
+	for line := range strings.Lines(string(text)) {
+		number, _, _ := strings.Cut(line, " ")
+		_, rest, _ := strings.Cut(line, " - ")
+		id, err := strconv.ParseUint(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("mountinfo line %q is not understood", strings.TrimSpace(line))
+		}
+		out[id], _, _ = strings.Cut(rest, " ")
+	}
+	return out, nil
 }
 
 // Namespace is the name of a namespace of the caller, "mnt:[4026531841]".

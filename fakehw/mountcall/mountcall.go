@@ -80,6 +80,10 @@ func Listen() (*Listener, error) {
 	if code == nil {
 		return nil, fmt.Errorf("no filter for %s", runtime.GOARCH)
 	}
+	// Older kernels than 5.6 cannot carry out by themselves what was told of here.
+	if _, err := unix.PidfdGetfd(-1, 0, 0); err == unix.ENOSYS {
+		return nil, fmt.Errorf("this kernel is older than 5.6: %w", err)
+	}
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_SPEC_ALLOW
 	// A call that we work on is not to be begun again for a signal; kernels before
