@@ -185,18 +185,8 @@ func TestAMappedRootNeedsTheStageBefore(t *testing.T) { // F8
 	s.write()
 	s.chown()
 	open(t, filepath.Dir(s.file))
-	program := hookProgram(t)
-	mapped := func(args ...string) *exec.Cmd {
-		cmd := exec.CommandContext(t.Context(), program, args...)
-		cmd.Env = []string{"LXC_HOOK_TYPE=mount", "LXC_ROOTFS_MOUNT=" + s.root}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
-			Credential:  &syscall.Credential{Uid: 0, Gid: 0}}
-		return cmd
-	}
 	mountHere(t, s.root)
-	out, err := mapped(s.file).CombinedOutput()
+	out, err := s.mapped().CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "journal") || !strings.Contains(string(out), "hint: ") {
 		t.Errorf("without the stage before: %v, %s", err, out)
 	}
@@ -204,7 +194,7 @@ func TestAMappedRootNeedsTheStageBefore(t *testing.T) { // F8
 		t.Error("something was made that nobody noted")
 	}
 	s.run(hook.Prepare)
-	if out, err := mapped(s.file).CombinedOutput(); err != nil {
+	if out, err := s.mapped().CombinedOutput(); err != nil {
 		t.Fatalf("after the stage before: %v, %s", err, out)
 	}
 	tree := s.tree()
@@ -214,5 +204,45 @@ func TestAMappedRootNeedsTheStageBefore(t *testing.T) { // F8
 	s.run(hook.Finish, hook.Clean)
 	if got := s.tree(); strings.Contains(got, "cuda") || strings.Contains(got, "ld.so") {
 		t.Errorf("left behind:\n%s", got)
+	}
+}
+
+// mapped is the mount hook of a container with an id map.
+func (s *stand) mapped() *exec.Cmd {
+	cmd := exec.CommandContext(s.t.Context(), hookProgram(s.t), s.file)
+	cmd.Env = []string{"LXC_HOOK_TYPE=mount", "LXC_ROOTFS_MOUNT=" + s.root}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: 100000, Size: 65536}},
+		Credential:  &syscall.Credential{Uid: 0, Gid: 0}}
+	return cmd
+}
+
+// TestAPathFileBehindALinkThatAMountChanges (F8): what musl's path file leads to is
+// something else once the container's volumes are mounted, and a mapped hook cannot
+// note that any more.
+func TestAPathFileBehindALinkThatAMountChanges(t *testing.T) {
+	if os.Geteuid() != 0 {
+		skip(t, "needs root to make files of another owner")
+	}
+	s := newStand(t, "file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path ../vol/own.path", "file vol/own.path /lib:/opt/own\n", "dir usr/lib/gpu")
+	s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+	s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
+	s.write()
+	s.chown()
+	open(t, filepath.Dir(s.file))
+	before := s.tree()
+	mountHere(t, s.root)
+	s.run(hook.Prepare)
+	mountHere(t, s.path("vol"))
+	if out, err := s.mapped().CombinedOutput(); err != nil {
+		t.Fatalf("%v, %s", err, out)
+	}
+	if got, want := s.read("etc/ld-musl-x86_64.path"), "/lib\n/opt/own\n/usr/lib/gpu\n"; got != want {
+		t.Errorf("the path file has %q, want %q", got, want)
+	}
+	s.run(hook.Finish, hook.Clean)
+	if after := s.tree(); after != before {
+		t.Errorf("taken back:\n%s", differing(before, after))
 	}
 }

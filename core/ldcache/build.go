@@ -248,17 +248,16 @@ func readObject(v View, p string, size int64) (object, error) {
 		return o, err
 	}
 	defer r.Close()
-	f := front{r, make([]byte, frontSize)}
-	n, err := r.ReadAt(f.data, 0)
+	head := make([]byte, headSize)
+	n, err := r.ReadAt(head, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return o, err
 	}
-	f.data = f.data[:n]
-	o.head = slices.Clone(f.data[:min(n, headSize)])
-	o.elf, o.problem = elf.Read(f, size)
+	o.head = head[:n]
+	o.elf, o.problem = elf.Read(r, size)
 	if errors.Is(o.problem, elf.ErrNotELF) || errors.Is(o.problem, elf.ErrMalformed) {
 		if real := length(r); real != size {
-			o.elf, o.problem = elf.Read(f, real)
+			o.elf, o.problem = elf.Read(r, real)
 		}
 	}
 	return o, nil
@@ -267,23 +266,6 @@ func readObject(v View, p string, size int64) (object, error) {
 func readELF(v View, p string, size int64) (elf.File, error) {
 	o, err := readObject(v, p, size)
 	return o.elf, cmp.Or(err, o.problem)
-}
-
-// frontSize is read of a file at once: most have all their headers there.
-const frontSize = 1 << 10
-
-// A front is a file whose first bytes were read.
-type front struct {
-	io.ReaderAt
-	data []byte
-}
-
-// ReadAt is part of io.ReaderAt.
-func (f front) ReadAt(p []byte, off int64) (int, error) {
-	if off >= 0 && off+int64(len(p)) <= int64(len(f.data)) {
-		return copy(p, f.data[off:]), nil
-	}
-	return f.ReaderAt.ReadAt(p, off)
 }
 
 // length finds the length of a file by its last byte: some file systems report 0, or

@@ -18,13 +18,19 @@ func muslFile(arch string) string { return "/etc/ld-musl-" + arch + ".path" }
 // What the file was is journalled, to be put back.
 func (w *work) planMusl(arch string) ([]byte, error) {
 	p := muslFile(arch)
-	now, link, err := w.readMusl(p)
+	now, link, closed, err := w.readMusl(p)
 	if err != nil {
 		return nil, err
 	}
 	own, known := w.journal.Musl[p]
-	if !known || link != nil || now != nil && !own.isOurs(now) {
+	// Where a link leads can change once the container's own mounts are there, when a
+	// mapped hook can no longer write the journal: what was noted before them counts.
+	noted := w.stage == Apply && link != nil && own.Link != nil && *link == *own.Link
+	if !noted && (!known || link != nil || now != nil && !own.isOurs(now)) {
 		own = pathFile{Was: now, Link: link, Perm: w.perm(p)}
+	}
+	if closed != nil && own.Was == nil {
+		w.note("%s: musl's default folders are taken in its place: %v", p, closed)
 	}
 	text := muslText(own.Was, w.held, w.file.LibraryDirs)
 	for _, t := range [][]byte{text, muslText(own.Was, muslHeld(arch), w.file.LibraryDirs)} { // what a later stage may write
@@ -38,17 +44,16 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 
 // readMusl reads a path file and, if it is a link, that link's text: it gives way to
 // a file of ours. Where a link leads that cannot be read, the file is as if it were
-// not there; a file that cannot be read could not be put back.
-func (w *work) readMusl(p string) (now []byte, link *string, err error) {
+// not there, and closed says why; a file that cannot be read could not be put back.
+func (w *work) readMusl(p string) (now []byte, link *string, closed, err error) {
 	if t, err := w.root.Readlink(p); err == nil {
 		link = &t
 	}
 	now, err = w.readText(p)
 	if link != nil && err != nil && inroot.BeyondReach(err) {
-		w.note("%s: musl's default folders are taken in its place: %v", p, err)
-		return nil, link, nil
+		return nil, link, err, nil
 	}
-	return now, link, err
+	return now, link, nil, err
 }
 
 // muslText is a path file that also has folders: those that come first, then was, or

@@ -81,7 +81,7 @@ func Run(s Stage, file hookspec.File, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w := &work{Steps: o.Steps, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}}
+	w := &work{Steps: o.Steps, stage: s, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}}
 	if w.remember == nil {
 		w.remember = func(read func() Scan) Scan { return read() }
 	}
@@ -109,6 +109,7 @@ func (s Steps) Next(format string, args ...any) error {
 // work is one stage of one file on one root.
 type work struct {
 	Steps
+	stage    Stage
 	root     Root
 	file     hookspec.File
 	journal  *journal
