@@ -194,7 +194,7 @@ func (c secrets) run(t *testing.T) {
 				c.ways[way](t, s, f)
 				s.write()
 				s.photo()
-				said := s.stages(false)
+				said := s.stages(false, applies[(3*j+i/2)%len(applies)]) // each of them for each file
 				s.canary()
 				s.nowhere(said)
 			})
