@@ -14,10 +14,21 @@ import (
 // fence is a fenced block, with the words after the fence and its lines.
 var fence = regexp.MustCompile("(?ms)^```(\\S+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestTutorial does what docs/tutorial.md tells the reader to do: it writes each file and
-// runs each command, whose output is as the page has it.
+// TestTutorial does what the tutorial and such how-tos tell the reader to do: it writes
+// each file and runs each command, whose output is as the page has it.
 func TestTutorial(t *testing.T) {
-	page, err := os.ReadFile("../../docs/tutorial.md")
+	for page, least := range map[string]int{"tutorial": 12, "mig": 6, "jetson": 6} {
+		t.Run(page, func(t *testing.T) {
+			if n := follow(t, "../../docs/"+page+".md"); n < least {
+				t.Errorf("%d commands were run; the test looked in the wrong place", n)
+			}
+		})
+	}
+}
+
+// follow returns how many commands it has run.
+func follow(t *testing.T, file string) (commands int) {
+	page, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,12 +41,10 @@ func TestTutorial(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := bin + ":" + os.Getenv("PATH")
-	commands, files := 0, 0
 	for _, block := range fence.FindAllStringSubmatch(string(page), -1) {
 		kind, word, text := block[1], block[2], block[3]
 		switch {
 		case kind == "yaml":
-			files++
 			file := filepath.Join(dir, word)
 			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 				t.Fatal(err)
@@ -60,9 +69,7 @@ func TestTutorial(t *testing.T) {
 			}
 		}
 	}
-	if commands < 12 || files < 3 {
-		t.Errorf("%d commands and %d files were found; the test looked in the wrong place", commands, files)
-	}
+	return commands
 }
 
 // matches reports whether output is what the page has: … is any text, and on a line of its
