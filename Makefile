@@ -36,10 +36,15 @@ uninstall: ## remove what make install installs
 	cd '$(DESTDIR)$(PREFIX)' && rm -f bin/gpurig bin/gpurig-smoke share/man/man1/gpurig.1.gz share/man/man1/gpurig-*.1.gz \
 		share/bash-completion/completions/gpurig share/zsh/vendor-completions/_gpurig share/fish/vendor_completions.d/gpurig.fish
 
-dist: ## make archives and Debian packages for each of DIST_ARCHS in out/dist, with their digests
+dist: ## make archives, Debian packages and OCI images for each of DIST_ARCHS in out/dist, with their digests
 	packaging/dist.sh $(OUT)/dist $(DIST_ARCHS)
 
 DIST_ARCHS ?= amd64 arm64
+
+hardware-kit: ## make out/gpurig-kit.tar.gz, for a machine with GPUs that has neither network nor compiler
+	packaging/kit.sh $(KIT_ARCH) $(OUT)/gpurig-kit.tar.gz
+
+KIT_ARCH ?= $(shell $(GO) env GOHOSTARCH)
 
 test-packages: ## build the archives and packages from two folders, install, use and remove them
 	GPURIG_PACKAGES=1 $(GO) test -count=1 -v -timeout 30m -run '^TestPackages$$' ./packaging
@@ -205,4 +210,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean
+.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit

@@ -1,6 +1,6 @@
 #!/bin/sh
 # dist.sh FOLDER ARCH...: makes what a release has, for amd64 and arm64: an archive to
-# unpack anywhere, a Debian package, and the digests of all.
+# unpack anywhere, a Debian package, an OCI image, and the digests of all.
 set -eu
 [ $# -ge 2 ] || { echo "usage: dist.sh FOLDER ARCH..." >&2; exit 2; }
 mkdir -p "$1"
@@ -17,6 +17,7 @@ for arch; do
 	"$top/stage.sh" "$arch" "$work/$name"
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$work" -c "$name" | gzip -9n >"$out/$name.tar.gz"
 	"$top/deb.sh" "$arch" "$work/$name" "$out/gpurig_${VERSION}_$arch.deb"
+	"$top/oci-image.sh" "$arch" "$work/$name" "$out/$name.oci.tar"
 done
 cd "$out"
-sha256sum -- *.tar.gz *.deb >SHA256SUMS
+sha256sum -- *.tar.gz *.oci.tar *.deb >SHA256SUMS

@@ -3,9 +3,11 @@ package packaging
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"debug/elf"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpurig/fakehw/machine/machinetest"
 )
 
 const packagesEnv = "GPURIG_PACKAGES"
@@ -31,16 +35,17 @@ func TestPackages(t *testing.T) {
 	} else {
 		t.Log("arm64 is not built: there is no aarch64-linux-gnu-gcc")
 	}
-	first := dist(t, "a", archs)
+	src, another := copied(t, "a"), copied(t, "another/folder")
+	first := dist(t, src, archs)
 	t.Run("equal bytes from another folder", func(t *testing.T) {
-		second := dist(t, "another/folder", archs[:1])
+		second := dist(t, another, archs[:1])
 		all := read(t, first+"/SHA256SUMS")
 		for line := range strings.Lines(read(t, second+"/SHA256SUMS")) {
 			if !strings.Contains(all, line) {
 				t.Errorf("the digest is another: %s\nof the first:\n%s", line, all)
 			}
 		}
-		if strings.Count(all, "\n") != 2*len(archs) {
+		if strings.Count(all, "\n") != 3*len(archs) {
 			t.Errorf("not all is there:\n%s", all)
 		}
 	})
@@ -55,12 +60,13 @@ func TestPackages(t *testing.T) {
 	if len(archs) == 2 {
 		t.Run("arm64", func(t *testing.T) { emulated(t, filepath.Join(tree, "gpurig-"+released+"-linux-arm64")) })
 	}
+	t.Run("kit", func(t *testing.T) { tried(t, src) })
+	t.Run("image", func(t *testing.T) { contained(t, filepath.Join(first, "gpurig-"+released+"-linux-amd64.oci.tar")) })
 	t.Run("deb", func(t *testing.T) { installed(t, filepath.Join(first, "gpurig_"+released+"_amd64.deb")) })
 }
 
-// dist makes the archives and packages of the files of this checkout, in a folder of
-// that name, and returns where they are.
-func dist(t *testing.T, name string, archs []string) string {
+// copied has the files of this checkout, committed or not, in a folder of that name.
+func copied(t *testing.T, name string) string {
 	t.Helper()
 	src := filepath.Join(t.TempDir(), name)
 	for file := range strings.Lines(output(t, exec.Command("git", "-C", "..", "ls-files", "-co", "--exclude-standard"))) {
@@ -78,6 +84,12 @@ func dist(t *testing.T, name string, archs []string) string {
 	if err := os.WriteFile(filepath.Join(src, "VERSION"), []byte(released+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return src
+}
+
+// dist makes the archives and packages of a source, and returns where they are.
+func dist(t *testing.T, src string, archs []string) string {
+	t.Helper()
 	cmd := exec.Command(filepath.Join(src, "packaging/dist.sh"), append([]string{filepath.Join(src, "out/dist")}, archs...)...)
 	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000", "DEBFULLNAME=A Tester", "DEBEMAIL=tester@example.org")
 	output(t, cmd)
@@ -251,6 +263,89 @@ dpkg --purge gpurig >/dev/null
 	cmd := exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", dir, deb)
 	out := output(t, cmd)
 	t.Logf("installed, used and removed in %s:\n%s", time.Since(began).Round(time.Millisecond), out)
+}
+
+// tried: the kit for a machine with GPUs does what it says on a fake one.
+func tried(t *testing.T, src string) {
+	dir := t.TempDir()
+	cmd := exec.Command(filepath.Join(src, "packaging/kit.sh"), "amd64", dir+"/kit.tar.gz")
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1700000000")
+	output(t, cmd)
+	info, err := os.Stat(dir + "/kit.tar.gz")
+	if err != nil || info.Size() > 60<<20 {
+		t.Fatalf("%v, %v; want at most 60 MiB", info, err)
+	}
+	output(t, exec.Command("tar", "-xzf", dir+"/kit.tar.gz", "-C", dir))
+	kit := filepath.Join(dir, "gpurig-kit-"+released+"-amd64")
+	if machinetest.Able() != nil {
+		t.Skip(machinetest.Able())
+	}
+	enter := exec.CommandContext(t.Context(), kit+"/bin/gpurig", "host", "enter", "t4-server", "--", kit+"/run", dir+"/lab")
+	enter.Env = append(os.Environ(), "HOME="+t.TempDir())
+	said, err := enter.CombinedOutput() // its exit code says whether all was done, which depends on this machine
+	t.Logf("%v\n%s", err, said)
+	summary := read(t, dir+"/lab/summary.txt")
+	for _, want := range []string{"capture    done", "nearest    t4-server, ", "nvidia-smi done", "smoke      done", "simulated  done"} {
+		if !strings.Contains(summary, want) {
+			t.Errorf("the summary lacks %q", want)
+		}
+	}
+	packed := output(t, exec.Command("tar", "-tzf", dir+"/lab.tar.gz"))
+	for _, want := range []string{"host.txtar", "doctor-json.txt", "smoke.txt", "simulated.json", "nearest.txt"} {
+		if !strings.Contains(packed, "lab/"+want) {
+			t.Errorf("the result lacks %s", want)
+		}
+	}
+}
+
+// contained: the image is what its layout says, and runs in a container.
+func contained(t *testing.T, image string) {
+	layout := t.TempDir()
+	output(t, exec.Command("tar", "-xf", image, "-C", layout))
+	blobs, err := os.ReadDir(layout + "/blobs/sha256")
+	if err != nil || len(blobs) != 3 {
+		t.Fatalf("%d blobs, %v; want manifest, configuration and one layer", len(blobs), err)
+	}
+	var described strings.Builder
+	described.WriteString(read(t, layout+"/index.json"))
+	for _, b := range blobs {
+		data := read(t, layout+"/blobs/sha256/"+b.Name())
+		if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(data))); sum != b.Name() {
+			t.Errorf("the blob %s has the digest %s", b.Name(), sum)
+		}
+		if json.Valid([]byte(data)) {
+			described.WriteString(data)
+		}
+	}
+	for _, b := range blobs {
+		info, err := b.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := fmt.Sprintf(`"digest":"sha256:%s","size":%d`, b.Name(), info.Size()); !strings.Contains(described.String(), d) {
+			t.Errorf("nothing describes the blob %s", d)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root has a private podman here")
+	}
+	for _, p := range []string{"podman", "runc"} {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("there is no %s to run it", p)
+		}
+	}
+	podman := func(args ...string) string {
+		private := []string{"--root", layout + "/root", "--runroot", layout + "/run", "--storage-driver", "vfs", "--runtime", "runc"}
+		return output(t, exec.Command("podman", append(private, args...)...))
+	}
+	podman("load", "-qi", image)
+	run := []string{"run", "--rm", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"}
+	if out := podman(append(run, "gpurig:"+released, "run", "mig/one-of-two")...); !strings.Contains(out, "4 passed") {
+		t.Errorf("run: %s", out)
+	}
+	if out := podman(append(run, "--privileged", "gpurig:"+released, "host", "enter", "t4-server", "--", "/usr/bin/nvidia-smi", "-L")...); strings.Count(out, "Tesla T4") != 2 {
+		t.Errorf("host enter: %s", out)
+	}
 }
 
 // output runs a command and returns what it says on standard output.

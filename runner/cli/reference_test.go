@@ -30,9 +30,9 @@ import (
 	"gpurig/scenarios"
 )
 
-// TestReference: docs/reference.md says what the program takes. It is generated, by make
+// TestGoldenReference: docs/reference.md says what the program takes. It is generated, by make
 // golden, from the schema and the tables that the program itself reads.
-func TestReference(t *testing.T) {
+func TestGoldenReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Reference\n\nGenerated from the program by `make golden`: keys of scenarios, images, faults, targets, reasons and exit codes. " +
 		"The commands and their flags are in the manual pages and in the `--help` of each.\n")

@@ -14,9 +14,9 @@ import (
 // fence is a fenced block, with the words after the fence and its lines.
 var fence = regexp.MustCompile("(?ms)^```(\\S+)(?: (\\S+))?\n(.*?)^```$")
 
-// TestTutorial does what the tutorial and such how-tos tell the reader to do: it writes
+// TestDocumentationTutorial does what the tutorial and such how-tos tell the reader to do: it writes
 // each file and runs each command, whose output is as the page has it.
-func TestTutorial(t *testing.T) {
+func TestDocumentationTutorial(t *testing.T) {
 	for page, least := range map[string]int{"tutorial": 12, "mig": 6, "jetson": 6} {
 		t.Run(page, func(t *testing.T) {
 			if n := follow(t, "../../docs/"+page+".md"); n < least {
