@@ -11,6 +11,7 @@ import (
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/drm"
 	"gpurig/core/cdi/nvidia"
+	"gpurig/core/cdi/pgpu"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
 )
@@ -49,7 +50,7 @@ func (h *Host) gather(ctx context.Context, asked []request.Selection) ([]cdi.Sou
 }
 
 // Specs returns the Specs on disk and every Spec that can be generated for the
-// host. A kind of which the host has no device is no error, and a refusal of
+// host, those of GPUs for virtual machines too. A kind of which the host has no device is no error, and a refusal of
 // anything but the GPUs themselves is a warning. Warnings come with an error too;
 // refusals in that are *refuse.Error.
 func (h *Host) Specs(ctx context.Context) ([]cdi.Source, []Warning, error) {
@@ -77,6 +78,22 @@ func (h *Host) Specs(ctx context.Context) ([]cdi.Source, []Warning, error) {
 			g.refusals = nil
 		} else if len(g.refusals) > 0 {
 			return nil, g.warnings, refuse.Join(g.refusals...)
+		}
+	}
+	for _, vendor := range []string{cdi.NVIDIA, pgpu.AMD} {
+		r, err := pgpu.Generate(h.root, m, pgpu.Options{Vendor: vendor})
+		refusals := refuse.As(err)
+		if err != nil && len(refusals) == 0 {
+			return nil, g.warnings, err
+		}
+		if r != nil {
+			g.sources = append(g.sources, cdi.FromHost(r.Spec))
+			refusals = r.Withheld
+		}
+		for _, e := range refusals {
+			if e.Reason != pgpu.ReasonNotHeld {
+				g.warn(e.Reason, e.Error(), e.Hint)
+			}
 		}
 	}
 	return g.sources, g.warnings, nil

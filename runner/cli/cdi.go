@@ -90,6 +90,8 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
 	fl.StringVar(&o.Class, "class", "", "`CLASS` of the Spec's kind")
+	fl.StringSliceVar(&o.DeviceIDs, "device-id", nil, "`ID,...` of the devices in the Spec: index or UUID (default all)")
+	fl.StringSliceVar(&o.DisabledHooks, "disable-hook", nil, "`NAME,...` of hooks that the Spec does without; all: every hook")
 	fl.BoolVarP(&quiet, "quiet", "q", false, "omit warnings")
 	addFaults(cmd, &faults)
 	return cmd
@@ -135,7 +137,7 @@ const modeVFIO = "vfio"
 
 // generateVFIO writes that Spec.
 func generateVFIO(s Streams, h *passthrough.Host, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
-	for _, name := range driverFlags {
+	for _, name := range slices.Concat(driverFlags, []string{"device-id", "disable-hook"}) {
 		if given(name) {
 			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has only nodes", name), "take it out")
 		}

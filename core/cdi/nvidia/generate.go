@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/NVIDIA/go-nvlib/pkg/nvlib/device"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -229,9 +230,12 @@ func (g *generator) generate() (*specs.Spec, error) {
 		nvcdi.WithFeatureFlags(append([]string{string(nvcdi.FeatureDisableNvsandboxUtils)}, o.FeatureFlags...)...),
 	}
 	ids := []string{"all"}
-	if g.mode == nvcdi.ModeMigCaps {
+	switch {
+	case len(o.DeviceIDs) > 0:
+		ids = o.DeviceIDs
+	case g.mode == nvcdi.ModeMigCaps:
 		ids = []string{"config", "monitor"}
-	} else {
+	default:
 		options = append(options, nvcdi.WithMergedDeviceOptions(transform.WithName(o.Merged), transform.WithSkipIfExists(true)))
 	}
 	lib, err := nvcdi.New(options...)
@@ -266,6 +270,10 @@ func (g *generator) failure(err error) *refuse.Error {
 	if g.mode == nvcdi.ModeNvml && !g.hasLibraries() {
 		return g.searched(refusal(ReasonNoLibrary, "", "no libraries of the driver").
 			WithHint("Install the user-space driver, or name the folder of its libraries."))
+	}
+	if ids := g.opts.DeviceIDs; len(ids) > 0 {
+		return refusal(ReasonBadOption, "device ids", "the Spec of %s cannot be made", strings.Join(ids, ", ")).WithErr(err).
+			WithHint("nvidia-smi -L lists the GPUs and MIG devices of the host, by index and UUID.")
 	}
 	return refusal(ReasonGenerator, "nvcdi mode "+string(g.mode), "no Spec").WithErr(err).
 		WithHint("nvidia-smi on the host shows whether the driver works; the last words are those of what failed.")

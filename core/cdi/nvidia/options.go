@@ -46,6 +46,9 @@ type Options struct {
 	Vendor string   `json:"vendor,omitempty"` // of the Spec's kind; empty: the mode's, "nvidia.com" in most
 	Class  string   `json:"class,omitempty"`  // of the Spec's kind; empty: the mode's, "gpu" in most
 	Names  []string `json:"names,omitempty"`  // of NameStrategies; empty: all of them
+	// DeviceIDs are the devices to be in the Spec, by index, "0" and "0:1", or UUID;
+	// empty: all. The device that is all others is not made of a part of them.
+	DeviceIDs []string `json:"deviceIDs,omitempty"`
 	// Merged names a device that is all others together. Empty: "all". It is
 	// not made in mode mig-caps, whose devices grant different rights.
 	Merged string `json:"merged,omitempty"`
@@ -120,6 +123,10 @@ func (o Options) withDefaults() (Options, error) {
 }
 
 func (o Options) validate() error {
+	if o.Mode == string(nvcdi.ModeWsl) {
+		return refusal(ReasonWSL, "mode", "a Spec for a Windows subsystem for Linux has no nodes of GPUs, but /dev/dxg and libraries of Windows, which are not passed on").
+			WithHint("nvidia-ctk cdi generate --mode wsl makes it, for Docker.")
+	}
 	if !slices.Contains(Modes(), o.Mode) {
 		return refusal(ReasonBadOption, "mode", "%q is not a mode", o.Mode).WithHint("Use one of %q.", Modes())
 	}

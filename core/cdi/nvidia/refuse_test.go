@@ -44,7 +44,7 @@ func TestGenerateRefuses(t *testing.T) {
 		{name: "a CSV file that is not there", opts: nvidia.Options{Mode: "csv", CSVFiles: []string{"/a.csv"}}, want: nvidia.ReasonNoCSV, says: "/a.csv: no such file"},
 		{name: "WSL", opts: nvidia.Options{Mode: "auto"}, files: []string{"/usr/lib/wsl/lib/libdxcore.so"}, want: nvidia.ReasonWSL},
 		{name: "an unknown mode", opts: nvidia.Options{Mode: "nvlm"}, want: nvidia.ReasonBadOption, says: `mode: "nvlm"`},
-		{name: "mode wsl", opts: nvidia.Options{Mode: "wsl"}, want: nvidia.ReasonBadOption},
+		{name: "mode wsl", opts: nvidia.Options{Mode: "wsl"}, want: nvidia.ReasonWSL, says: "/dev/dxg"},
 		{name: "an unknown naming", opts: nvidia.Options{Names: []string{"serial"}}, want: nvidia.ReasonBadOption, says: `"serial"`},
 		{name: "a relative driver root", opts: nvidia.Options{DriverRoot: "run/driver"}, want: nvidia.ReasonBadOption, says: "driver root"},
 	} {

@@ -6,7 +6,8 @@
 // vendor by PCI address, including those with other drivers; the number of its
 // IOMMU group; and the name of its own node if the host has iommufd. Each name
 // leads to one node, that of the group or, with iommufd, that of the device. Never
-// to both, which would give two interfaces to one device. What the guest calls its
+// to both, which would give two interfaces to one device. A vGPU has its mediated
+// device's UUID for a name, or its virtual function's PCI address. What the guest calls its
 // GPUs is up to a Spec that is generated inside it.
 //
 // Binding GPUs to the VFIO driver is the job of package vfio.
@@ -68,7 +69,7 @@ type Result struct {
 }
 
 // Generate returns the Spec of the GPUs of m, whose files are root, that a VFIO driver
-// holds. Without any it is refused.
+// holds, and of the vGPUs that were made. Without any it is refused.
 func Generate(root host.Root, m host.Model, opts Options) (*Result, error) {
 	vendor, gpus, err := ofVendor(m, opts.Vendor)
 	if err != nil {
@@ -92,6 +93,17 @@ func Generate(root host.Root, m host.Model, opts Options) (*Result, error) {
 			return nil, err
 		} else {
 			out.add(i, len(gpus), f, node)
+		}
+	}
+	for name, d := range vgpus(m, vendor) {
+		held = true
+		n, err := d.Nodes(root)
+		if e := refuse.As(err); len(e) > 0 {
+			out.withhold(name, e[0])
+		} else if err != nil {
+			return nil, err
+		} else {
+			out.Spec.Devices = append(out.Spec.Devices, device(name, n.Device))
 		}
 	}
 	if !held {
@@ -156,8 +168,29 @@ func (r *Result) add(index, count int, f host.PCIFunction, node string) {
 		if slices.ContainsFunc(r.Spec.Devices, func(d specs.Device) bool { return d.Name == name }) {
 			continue // another GPU of the group, whose node is the same
 		}
-		r.Spec.Devices = append(r.Spec.Devices, specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: node}}}})
+		r.Spec.Devices = append(r.Spec.Devices, device(name, node))
 	}
+}
+
+func device(name, node string) specs.Device {
+	return specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: []*specs.DeviceNode{{Path: node}}}}
+}
+
+// vgpus returns the vGPUs that were made, by name: only NVIDIA's driver makes them.
+func vgpus(m host.Model, vendor string) map[string]vfio.Device {
+	out := map[string]vfio.Device{}
+	if vendor != cdi.NVIDIA {
+		return out
+	}
+	for _, d := range m.MDevs {
+		out[d.UUID] = vfio.Device{BDF: d.Parent, MDev: d.UUID}
+	}
+	for _, f := range m.VFs {
+		if f.VGPU != 0 {
+			out[f.BDF.String()] = vfio.Device{BDF: f.BDF}
+		}
+	}
+	return out
 }
 
 func (r *Result) withhold(name string, e *refuse.Error) {

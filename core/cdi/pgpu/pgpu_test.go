@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/pgpu"
+	"gpurig/core/device"
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/core/refuse"
@@ -64,6 +65,18 @@ func TestGenerate(t *testing.T) {
 			want: "nvidia.com/pgpu 0=/dev/vfio/devices/vfio0 1=/dev/vfio/devices/vfio1 35=/dev/vfio/devices/vfio0 80=/dev/vfio/devices/vfio1 vfio0=/dev/vfio/devices/vfio0 vfio1=/dev/vfio/devices/vfio1"},
 		{name: "a GPU with its sound", profile: "workstation", functions: []string{"0a:00.0", "0a:00.1"}, want: "nvidia.com/pgpu 0=/dev/vfio/14 14=/dev/vfio/14"},
 		{name: "a vendor asked for", profile: "workstation", functions: []string{"03:00.0", "03:00.1"}, opts: pgpu.Options{Vendor: "amd.com"}, want: "amd.com/pgpu 0=/dev/vfio/20 20=/dev/vfio/20"},
+		{name: "a vGPU", profile: "vgpu-a40", change: func(m *host.Model) {
+			gpu := m.GPUs[0].PCI.BDF
+			m.MDevs = []host.MDev{{UUID: "11111111-2222-3333-4444-555555555555", Parent: gpu, Type: "nvidia-558", Driver: "vfio_mdev", IOMMUGroup: 200}}
+			m.Nodes = append(m.Nodes, device.Node{Path: "/dev/vfio/200", Type: device.Char, Num: device.Num{Major: 240, Minor: 7}, Mode: 0o600})
+		}, want: "nvidia.com/pgpu 11111111-2222-3333-4444-555555555555=/dev/vfio/200"},
+		{name: "a vGPU that is a virtual function", profile: "vgpu-l40s", change: func(m *host.Model) {
+			f := *m.GPUs[0].PCI
+			f.BDF.Function, f.Driver, f.IOMMUGroup, f.VFIODev, f.SRIOV = 4, "nvidia", 150, "vfio9", nil
+			m.VFs = []host.VF{{PCIFunction: f, PF: m.GPUs[0].PCI.BDF, VGPU: 1150}}
+			m.GPUs[0].PCI.SRIOV.Num = 1
+			m.Nodes = append(m.Nodes, device.Node{Path: "/dev/vfio/devices/vfio9", Type: device.Char, Num: device.Num{Major: 511, Minor: 9}, Mode: 0o600})
+		}, want: "nvidia.com/pgpu 0000:61:00.4=/dev/vfio/devices/vfio9"},
 		{name: "another class", profile: "vgpu-a100", functions: []string{"d0:00.0"}, opts: pgpu.Options{Class: "GA100"}, want: "nvidia.com/GA100 1=/dev/vfio/192 192=/dev/vfio/192"},
 		{name: "a group whose number is another GPU's index", profile: "vgpu-a100", functions: []string{"d0:00.0"},
 			change: func(m *host.Model) { m.GPUs[1].PCI.IOMMUGroup = 0 }, want: "nvidia.com/pgpu 1=/dev/vfio/0", withheld: "nvidia.com/pgpu=0 ambiguous-device-name"},
