@@ -107,7 +107,11 @@ func (w *work) recordDisplaced() error {
 		return nil
 	}
 	if data, err := w.readText(dropIn); data != nil && err == nil && !isDropIn(data) {
-		w.journal.Displaced[dropIn] = displaced{Data: data, Perm: w.perm(dropIn)}
+		perm, err := w.perm(dropIn)
+		if err != nil {
+			return err
+		}
+		w.journal.Displaced[dropIn] = displaced{Data: data, Perm: perm}
 	}
 	return nil
 }
@@ -132,7 +136,11 @@ func (w *work) recordCache() error {
 	case err == nil && (madeByUs(data) || known && bytes.Equal(data, d.Data)):
 		return nil
 	case err == nil && !w.journal.Cache:
-		w.journal.Displaced[cacheFile] = displaced{Data: data, Perm: w.perm(cacheFile)}
+		perm, err := w.perm(cacheFile)
+		if err != nil {
+			return err
+		}
+		w.journal.Displaced[cacheFile] = displaced{Data: data, Perm: perm}
 		return nil
 	}
 	delete(w.journal.Displaced, cacheFile)
@@ -140,12 +148,15 @@ func (w *work) recordCache() error {
 }
 
 // perm is that of a file of the image's which is to be put back; zero: not known.
-func (w *work) perm(p string) fs.FileMode {
+func (w *work) perm(p string) (fs.FileMode, error) {
 	i, err := w.root.Lstat(p)
-	if err != nil || !i.Mode.IsRegular() {
-		return 0
+	if err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
+		return 0, err
 	}
-	return i.Mode.Perm()
+	if err != nil || !i.Mode.IsRegular() {
+		return 0, nil
+	}
+	return i.Mode.Perm(), nil
 }
 
 // putDisplaced puts back what gave way to p, if nothing is there by now.

@@ -27,7 +27,11 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 	// mapped hook can no longer write the journal: what was noted before them counts.
 	noted := w.stage == Apply && link != nil && own.Link != nil && *link == *own.Link
 	if !noted && (!known || link != nil || now != nil && !own.isOurs(now)) {
-		own = pathFile{Was: now, Link: link, Perm: w.perm(p)}
+		perm, err := w.perm(p)
+		if err != nil {
+			return nil, err
+		}
+		own = pathFile{Was: now, Link: link, Perm: perm}
 	}
 	if closed != nil && own.Was == nil {
 		w.note("%s: musl's default folders are taken in its place: %v", p, closed)
