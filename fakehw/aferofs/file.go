@@ -3,10 +3,8 @@ package aferofs
 import (
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
-	"slices"
 	"syscall"
 	"time"
 
@@ -194,7 +192,7 @@ func (f *file) Readdir(count int) ([]os.FileInfo, error) {
 	case !f.e.Mode.IsDir():
 		return nil, f.bad("readdir", syscall.ENOTDIR)
 	}
-	names := slices.Sorted(maps.Keys(f.e.Children))
+	names := f.e.Names()
 	names = names[min(f.listed, len(names)):]
 	if count > 0 {
 		if len(names) == 0 {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -156,7 +155,7 @@ func (w *writer) children(ctx context.Context, dirfd int, at string, dir *tree.E
 	var beside sync.WaitGroup
 	defer beside.Wait()
 	failed := make(chan error, len(dir.Children))
-	for _, name := range slices.Sorted(maps.Keys(dir.Children)) {
+	for _, name := range dir.Names() {
 		to, e := spot{dirfd, name, at}, dir.Children[name]
 		if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 			return fmt.Errorf("%s: entry %q: %w", at, name, ErrName)

@@ -3,9 +3,7 @@ package fusefs
 import (
 	"context"
 	"io/fs"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,7 +114,7 @@ func (n *node) Readdir(context.Context) (fusenode.DirStream, syscall.Errno) {
 		return nil, errno
 	}
 	list := dots()
-	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+	for _, name := range e.Names() {
 		list = append(list, fuse.DirEntry{Name: name, Mode: kind(e.Children[name])})
 	}
 	return fusenode.NewListDirStream(list), 0

@@ -44,6 +44,13 @@ type Entry struct {
 	Children map[string]*Entry // of a directory
 }
 
+// Names are those of what is in a directory, sorted.
+func (e *Entry) Names() []string {
+	out := slices.AppendSeq(make([]string, 0, len(e.Children)), maps.Keys(e.Children))
+	slices.Sort(out)
+	return out
+}
+
 // New returns a tree that has only its root directory, 0755 root:root.
 func New() *Tree {
 	root := dir(0o755)
@@ -174,7 +181,7 @@ func (t *Tree) ReadDir(p string) ([]string, error) {
 	if !e.Mode.IsDir() {
 		return nil, pathError("readdirent", p, syscall.ENOTDIR)
 	}
-	return slices.Sorted(maps.Keys(e.Children)), nil
+	return e.Names(), nil
 }
 
 // Mkdir makes the directory p and its parents. A directory that is there already
@@ -285,7 +292,7 @@ func walk(p string, e *Entry, f func(string, *Entry) error) error {
 	} else if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+	for _, name := range e.Names() {
 		if err := walk(path.Join(p, name), e.Children[name], f); err != nil {
 			return err
 		}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
-	"maps"
-	"slices"
 
 	"gpurig/fakehw/tree"
 	"gpurig/hook/stage"
@@ -125,7 +123,7 @@ func (d *digest) number(list ...uint64) {
 func (d *digest) entry(e *tree.Entry) {
 	d.number(uint64(e.Mode), uint64(e.UID), uint64(e.GID), uint64(e.Size), uint64(len(e.Children)), uint64(len(e.Data)), maphash.Bytes(seed, e.Data))
 	d.text(e.Target)
-	for _, name := range slices.Sorted(maps.Keys(e.Children)) {
+	for _, name := range e.Names() {
 		d.text(name)
 		d.entry(e.Children[name])
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"hash/maphash"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ func (s entry) child(name string) (source, bool) {
 	return entry{c}, c != nil
 }
 
-func (s entry) names() []string { return slices.Sorted(maps.Keys(s.e.Children)) }
+func (s entry) names() []string { return s.e.Names() }
 
 func (s entry) readlink() string { return s.e.Target }
 
