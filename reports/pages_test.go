@@ -162,7 +162,7 @@ func TestThePageFitsItsWindow(t *testing.T) {
 		for _, width := range []int{390, 1280} {
 			size := fmt.Sprintf("--window-size=%d,2000", width)
 			frame := fmt.Sprintf(`<!DOCTYPE html><body><iframe id="f" width="%d" height="2000" style="border: 0" srcdoc="%s"></iframe><script>
-				f.onload = () => { document.body.dataset.wide = f.contentDocument.documentElement.scrollWidth; document.body.dataset.ready = f.contentDocument.body.dataset.ready; };</script>`, width, inner)
+				f.onload = () => { document.body.dataset.wide = f.contentDocument.documentElement.scrollWidth; document.body.dataset.ready = "yes"; };</script>`, width, inner)
 			wide := regexp.MustCompile(`data-wide="(\d+)"`).FindStringSubmatch(b.dom([]byte(frame), "", "--window-size=1400,2000"))
 			if wide == nil || wide[1] != fmt.Sprint(width) {
 				t.Errorf("%s: in a window of %d pixels the page has %v", name, width, wide)
