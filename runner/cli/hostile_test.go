@@ -98,6 +98,7 @@ func around(text string) string {
 func TestNothingOfOthersReachesATerminalRaw(t *testing.T) {
 	w := &walk{t: t, dir: t.TempDir(), ran: map[string]int{}}
 	t.Run("arguments", func(t *testing.T) {
+		t.Chdir(w.dir) // init makes what it is told
 		w := &walk{t: t, dir: w.dir, ran: map[string]int{}}
 		for _, leaf := range cli.Leaves() {
 			words := strings.Fields(leaf)
@@ -115,6 +116,8 @@ func TestNothingOfOthersReachesATerminalRaw(t *testing.T) {
 	w.scenarios()
 	w.specs()
 	w.reports()
+	w.run("init", filepath.Join(w.dir, forged))
+	w.run("schema", forged)
 	for _, leaf := range cli.Leaves() {
 		if w.ran[leaf] == 0 && !slices.Contains([]string{"host list", "doctor"}, leaf) { // which read nothing that a user names
 			t.Errorf("%s is run on no hostile file", leaf)
@@ -307,6 +310,7 @@ func (w *walk) scenarios() {
 		for i, m := range mutated(string(text)) {
 			p := w.file(fmt.Sprintf("scenario%d.yaml", i), []byte(m))
 			w.sameValues("list", p)
+			w.run("validate", p)
 			w.run("explain", p)
 			report := filepath.Join(w.dir, fmt.Sprintf("of%d.json", i))
 			if _, code := w.run("run", p, "--report", report); code == cli.ExitUsage {
@@ -401,6 +405,7 @@ func (w *walk) reports() {
 	a, b := w.file("pass.json", one(reports.Pass)), w.file("fail.json", one(reports.Fail))
 	w.sameValues("compare", a, b)
 	w.sameValues("compare", b, a)
+	w.sameValues("history", a, b)
 	if _, code := w.run("merge", a); code != cli.ExitOK {
 		w.t.Error("merge does not take the hostile report")
 	}
