@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"gpurig/fakehw/machine/machinetest"
 )
 
 const packagesEnv = "GPURIG_PACKAGES"
@@ -277,8 +275,8 @@ func tried(t *testing.T, src string) {
 	}
 	output(t, exec.Command("tar", "-xzf", dir+"/kit.tar.gz", "-C", dir))
 	kit := filepath.Join(dir, "gpurig-kit-"+released+"-amd64")
-	if machinetest.Able() != nil {
-		t.Skip(machinetest.Able())
+	if out := output(t, exec.Command(kit+"/bin/gpurig", "doctor")); !strings.Contains(out, "machine          yes") {
+		t.Skip("this machine cannot have a fake machine entered")
 	}
 	enter := exec.CommandContext(t.Context(), kit+"/bin/gpurig", "host", "enter", "t4-server", "--", kit+"/run", dir+"/lab")
 	enter.Env = append(os.Environ(), "HOME="+t.TempDir())
@@ -338,6 +336,7 @@ func contained(t *testing.T, image string) {
 		private := []string{"--root", layout + "/root", "--runroot", layout + "/run", "--storage-driver", "vfs", "--runtime", "runc"}
 		return output(t, exec.Command("podman", append(private, args...)...))
 	}
+	t.Cleanup(func() { _ = exec.Command("umount", "-R", layout+"/root").Run() }) // podman mounts its storage on itself
 	podman("load", "-qi", image)
 	run := []string{"run", "--rm", "--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"}
 	if out := podman(append(run, "gpurig:"+released, "run", "mig/one-of-two")...); !strings.Contains(out, "4 passed") {
