@@ -137,6 +137,22 @@ test-podman: build ## run the tests in which Podman makes containers; a skip is 
 	GPURIG_REQUIRE_PODMAN=1 $(GO) test -count=1 ./runner/target/podman/...
 	$(BIN)/gpurig run --target sim-podman,podman --jobs 4 --shard $(PODMAN_SHARD)
 
+conformance: build ## ask every consumer of CDI Specs at hand, and newer releases that are unpacked, and write the table of docs/conformance.md
+	@packaging/need.sh podman
+	@packaging/unpack.sh docker-trixie trixie docker.io containerd
+	@packaging/unpack.sh docker-sid sid docker.io containerd
+	@mkdir -p $(OUT)/peers
+	GOBIN=$(abspath $(OUT)/peers) $(GO) install github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime@v1.20.1
+	$(BIN)/gpurig conformance --target library,gpurig --report $(OUT)/c1.json
+	PATH=$(call UNPACKED,docker-trixie):$$PATH $(BIN)/gpurig conformance --with $(OUT)/c1.json --target docker --report $(OUT)/c2.json
+	PATH=$(call UNPACKED,docker-sid):$$PATH $(BIN)/gpurig conformance --with $(OUT)/c2.json --target docker --report $(OUT)/c3.json
+	$(BIN)/gpurig conformance --with $(OUT)/c3.json --target podman --report $(OUT)/c4.json
+	packaging/with.sh podman-$(PODMAN_SUITE) $(PODMAN_SUITE) "$(PODMAN_PACKAGES)" $(BIN)/gpurig conformance --with $(OUT)/c4.json --target podman --report $(OUT)/c5.json
+	PATH=$(abspath $(OUT)/peers):$$PATH $(BIN)/gpurig conformance --with $(OUT)/c5.json --target nvidia --report $(OUT)/conformance.json --report $(OUT)/conformance.md --report $(OUT)/conformance.html
+	sed -i '/^As of /,$$d' docs/conformance.md && cat $(OUT)/conformance.md >>docs/conformance.md
+
+UNPACKED = /var/cache/gpurig/$(1)/usr/sbin:/var/cache/gpurig/$(1)/usr/bin
+
 test-podman-newer: build ## the same with the Podman of Debian PODMAN_SUITE, which is not installed
 	@packaging/need.sh podman
 	packaging/with.sh podman-$(PODMAN_SUITE) $(PODMAN_SUITE) "$(PODMAN_PACKAGES)" env GPURIG_REQUIRE_PODMAN=1 $(GO) test -count=1 ./runner/target/podman/...
@@ -210,4 +226,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit
+.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer conformance test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	specs "tags.cncf.io/container-device-interface/specs-go"
 
 	"gpurig/core/cdi"
 	"gpurig/core/cdi/drm"
@@ -30,7 +31,8 @@ func newCDI(s Streams) *cobra.Command {
 }
 
 func newCDIGenerate(s Streams) *cobra.Command {
-	var hostName, format string
+	var hostName string
+	var text specText
 	var faults []string
 	var quiet bool
 	var driver passthrough.HostOptions
@@ -48,9 +50,8 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 		Example: "  gpurig cdi generate --host dgx-a100 --format json",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f := cdi.Format(format)
-			if f != cdi.JSON && f != cdi.YAML {
-				return fmt.Errorf("--format %q: want json or yaml", format)
+			if text.format != cdi.JSON && text.format != cdi.YAML {
+				return fmt.Errorf("--format %q: want json or yaml", text.format)
 			}
 			h, closeIt, err := openProduct(hostName, driver, faults...)
 			if err != nil {
@@ -58,20 +59,16 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 			}
 			defer closeIt()
 			if o.Mode == modeVFIO {
-				return generateVFIO(s, h, f, o, cmd.Flags().Changed)
+				return generateVFIO(s, h, text, o, cmd.Flags().Changed)
 			}
 			for _, v := range drm.Vendors() {
 				if o.Mode == modeOf(v) || o.Mode == "auto" && only(h, v) {
-					return generateDRM(s, h, f, v)
+					return generateDRM(s, h, text, v)
 				}
 			}
 			res, err := h.Generate(cmd.Context(), o)
 			if err != nil {
 				return generation(err)
-			}
-			data, err := cdi.Marshal(res.Spec, f)
-			if err != nil {
-				return broken(err)
 			}
 			warnWithheld(s.Err, res.Spec.Kind, res.Withheld) // also when quiet: somebody will miss them
 			if !quiet {
@@ -79,13 +76,13 @@ machines, nvidia.com/pgpu or amd.com/pgpu, as Kata Containers reads it.`,
 					show.Fprintf(s.Err, "warning: %s\n", w.String())
 				}
 			}
-			_, err = s.Out.Write(data)
-			return err
+			return text.write(s, res.Spec)
 		},
 	}
 	fl := cmd.Flags()
 	addHost(cmd, &hostName)
-	fl.StringVar(&format, "format", "yaml", "`FORMAT`: json or yaml")
+	fl.StringVar((*string)(&text.format), "format", "yaml", "`FORMAT`: json or yaml")
+	fl.StringVar(&text.version, "spec-version", "", "write it in the words of an older `VERSION` of CDI, such as 0.5.0 for Podman 4; what that cannot say is refused, or left out and named")
 	fl.StringVar(&o.Mode, "mode", "auto", "`MODE` of the library: "+strings.Join(nvidia.Modes(), ", ")+"; amd and intel, also taken where all GPUs are that vendor's; or "+modeVFIO)
 	addDriver(cmd, &driver)
 	fl.StringVar(&o.Vendor, "vendor", "", "`VENDOR` of the Spec's kind")
@@ -114,7 +111,7 @@ func only(h *passthrough.Host, v drm.Vendor) bool {
 }
 
 // generateDRM writes the Spec of a vendor's GPUs.
-func generateDRM(s Streams, h *passthrough.Host, f cdi.Format, v drm.Vendor) error {
+func generateDRM(s Streams, h *passthrough.Host, text specText, v drm.Vendor) error {
 	src, err := h.DRM(v)
 	if err != nil {
 		return err
@@ -123,12 +120,7 @@ func generateDRM(s Streams, h *passthrough.Host, f cdi.Format, v drm.Vendor) err
 		return hint(fmt.Errorf("the host has no GPU of %s that %s drives", v.Name, strings.Join(v.Drivers, " or ")), "lspci -k shows the driver of each GPU")
 	}
 	warnWithheld(s.Err, src.Spec.Kind, src.Withheld)
-	data, err := cdi.Marshal(src.Spec, f)
-	if err != nil {
-		return broken(err)
-	}
-	_, err = s.Out.Write(data)
-	return err
+	return text.write(s, src.Spec)
 }
 
 // modeVFIO is the mode of the Spec of GPUs for virtual machines, which NVIDIA's
@@ -136,7 +128,7 @@ func generateDRM(s Streams, h *passthrough.Host, f cdi.Format, v drm.Vendor) err
 const modeVFIO = "vfio"
 
 // generateVFIO writes that Spec.
-func generateVFIO(s Streams, h *passthrough.Host, f cdi.Format, o nvidia.Options, given func(flag string) bool) error {
+func generateVFIO(s Streams, h *passthrough.Host, text specText, o nvidia.Options, given func(flag string) bool) error {
 	for _, name := range slices.Concat(driverFlags, []string{"device-id", "disable-hook"}) {
 		if given(name) {
 			return hint(fmt.Errorf("--%s has no meaning with --mode vfio, whose Spec has only nodes", name), "take it out")
@@ -153,12 +145,7 @@ func generateVFIO(s Streams, h *passthrough.Host, f cdi.Format, o nvidia.Options
 	for _, e := range res.Withheld {
 		show.Fprintf(s.Err, "warning: %s\nhint: %s\n", e.Error(), e.Hint)
 	}
-	data, err := cdi.Marshal(res.Spec, f)
-	if err != nil {
-		return broken(err)
-	}
-	_, err = s.Out.Write(data)
-	return err
+	return text.write(s, res.Spec)
 }
 
 // generation sorts an error of Spec generation: a refusal is the user's, the
@@ -245,4 +232,31 @@ func readRegular(file string, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: larger than %d bytes", file, limit)
 	}
 	return data, nil
+}
+
+// A specText is how a Spec is written.
+type specText struct {
+	format  cdi.Format
+	version string // of CDI; empty: as it was made
+}
+
+// write writes a Spec to standard output, and what its version has no word for to
+// standard error.
+func (t specText) write(s Streams, spec *specs.Spec) error {
+	if t.version != "" {
+		restated, left, err := cdi.Restate(spec, t.version)
+		if err != nil {
+			return hint(fmt.Errorf("--spec-version: %w", err), "leave out --spec-version for consumers that read newer versions")
+		}
+		for _, what := range left {
+			show.Fprintf(s.Err, "warning: left out, since CDI %s has no word for it: %s\n", t.version, what)
+		}
+		spec = restated
+	}
+	data, err := cdi.Marshal(spec, t.format)
+	if err != nil {
+		return broken(err)
+	}
+	_, err = s.Out.Write(data)
+	return err
 }

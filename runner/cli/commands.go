@@ -10,5 +10,5 @@ var commands = []struct {
 	{"Scenarios:", []func(Streams) *cobra.Command{newRun, newList, newExplain, newInit, newValidate, newSchema}},
 	{"Reports:", []func(Streams) *cobra.Command{newMerge, newCompare, newHistory}},
 	{"Hosts:", []func(Streams) *cobra.Command{newHost, newDoctor}},
-	{"Devices for containers:", []func(Streams) *cobra.Command{newCDI, newPolicy, newTranslate}},
+	{"Devices for containers:", []func(Streams) *cobra.Command{newCDI, newConformance, newPolicy, newTranslate}},
 }
