@@ -56,6 +56,7 @@ type Generator struct {
 	made     sync.Map // Digest to *entry
 	trees    sync.Map // Digest of a host to the sum of its tree; only used with golden Specs
 	unable   atomic.Pointer[mntns.Error]
+	kept     atomic.Int64 // Specs that were put into made
 	stats    struct{ memory, disk, golden, made atomic.Int64 }
 }
 
@@ -65,6 +66,9 @@ type entry struct {
 	reply reply
 	err   error
 }
+
+// maxKept is how many Specs are kept in memory at most.
+const maxKept = 512
 
 // New returns a generator. No child starts before it is needed.
 func New(opts Options) *Generator {
@@ -116,8 +120,11 @@ func (g *Generator) Generate(ctx context.Context, r Request) (*nvidia.Result, er
 		e := found.(*entry)
 		if !taken {
 			e.reply, e.err = g.make(ctx, key, r)
-			if e.err != nil {
+			switch {
+			case e.err != nil:
 				g.made.Delete(key)
+			case g.kept.Add(1)%maxKept == 0:
+				g.made.Clear() // who waits has its entry
 			}
 			close(e.done)
 			if e.err != nil {
