@@ -21,6 +21,7 @@ import (
 	"gpurig/fixtures/hosts"
 	"gpurig/reports"
 	"gpurig/runner/cli"
+	"gpurig/runner/conformance"
 )
 
 // evil is what a name of others may have: sequences that a terminal obeys, in their
@@ -412,6 +413,13 @@ func (w *walk) reports() {
 	w.run("merge", a, b)
 	w.run("merge", w.file("cut.json", one(reports.Pass)[:900]))
 	w.run("merge", w.file("text.json", []byte(forged)))
+	table, err := json.Marshal(conformance.Report{Date: forged, Columns: []conformance.Column{{Consumer: forged, Version: forged,
+		Results: []conformance.Result{{Case: forged, Field: forged, Note: forged, Outcome: forged, Why: forged}}}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.run("conformance", "--target", "library", "--with", w.file("table.json", table))
+	w.run("conformance", "--target", "library", "--with", w.file("none.json", []byte(forged)))
 	r, err := reports.Read(a)
 	if err != nil {
 		w.t.Fatal(err)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpurig/core/show"
 )
 
 // A Report is the columns of several consumers over the same cases.
@@ -27,11 +29,21 @@ func CheckFile(name string) error {
 	return nil
 }
 
-// Read reads a report in JSON.
+// Read reads a report in JSON. Its text is as show.Line has it.
 func Read(data []byte) (Report, error) {
 	var r Report
-	err := json.Unmarshal(data, &r)
-	return r, err
+	if err := json.Unmarshal(data, &r); err != nil {
+		return Report{}, err
+	}
+	r.Date = show.Line(r.Date)
+	for i := range r.Columns {
+		c := &r.Columns[i]
+		c.Consumer, c.Version = show.Line(c.Consumer), show.Line(c.Version)
+		for j, x := range c.Results {
+			c.Results[j] = Result{show.Line(x.Case), show.Line(x.Field), show.Line(x.Note), Outcome(show.Line(string(x.Outcome))), show.Line(x.Why)}
+		}
+	}
+	return r, nil
 }
 
 // Write writes it in the format of a file name.

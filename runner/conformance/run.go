@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"gpurig/core/show"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,6 +61,7 @@ func Run(ctx context.Context, by Consumer, cases []Case) (Column, error) {
 		default:
 			r.Outcome, r.Why = c.Judge(config)
 		}
+		r.Why = show.Line(r.Why)
 		col.Results = append(col.Results, r)
 	}
 	return col, nil
