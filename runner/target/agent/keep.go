@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurig/fakehw/mountcall"
 	"gpurig/runner/observe"
 )
 
@@ -101,18 +102,40 @@ func private() error {
 // visible mounts a whole /proc and /sys of the kernel below the scratch directory. A
 // container with ids of its own may mount these only where one is in sight that nothing
 // is mounted over (mount_too_revealing in the kernel's fs/namespace.c), which is not so
-// on a machine whose own are covered in part: inside of another container, say.
+// on a machine whose own are covered in part: inside of another container, say, or on an
+// entered host, which covers every other one that is mounted there as well.
 func visible(scratch string) error {
 	for _, fstype := range []string{"proc", "sysfs"} {
 		dir := filepath.Join(scratch, "kernel", fstype)
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return err
 		}
+		if err := unseen(fstype, dir); err == nil {
+			continue
+		} // the kernel is older than 5.14
 		if err := mount(fstype, dir, fstype, unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// unseen mounts a file system of the kernel's without an entered host being told.
+func unseen(fstype, dir string) error {
+	ctx, err := unix.Fsopen(fstype, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(ctx)
+	if err := errors.Join(unix.FsconfigSetString(ctx, "source", fstype), unix.FsconfigCreate(ctx)); err != nil {
+		return err
+	}
+	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, mountcall.Unseen|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	return unix.MoveMount(fd, "", unix.AT_FDCWD, dir, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 func mount(source, target, fstype string, flags uintptr, data string) error {
