@@ -168,6 +168,9 @@ func isBaseLink(path, target string) bool { return slices.Contains(baseLinks[pat
 // isBaseMount also knows the standard nodes: where mknod is forbidden (a user
 // namespace), LXC binds the host's instead of making its own.
 func isBaseMount(m MountLine) bool {
+	if isEntered(m) {
+		return true
+	}
 	if types, ok := baseMounts[m.Target]; ok {
 		return slices.Contains(types, "") || slices.Contains(types, m.Type)
 	}
@@ -178,4 +181,21 @@ func isBaseMount(m MountLine) bool {
 func isBaseVar(v string) bool {
 	name, _, _ := strings.Cut(v, "=")
 	return slices.Contains(baseVarNames, name) || slices.Contains(baseVars, v)
+}
+
+// isEntered reports whether a mount is one that every /proc and /sys has on an entered
+// fake machine (package fakehw/machine): its files, and what of a sysfs stays the
+// container's own. What a plan binds there has another root.
+func isEntered(m MountLine) bool {
+	switch m.Type {
+	case "fuse.gpurig":
+		name, file := strings.CutPrefix(m.Root, "/proc.")
+		return m.Target == "/sys" && m.Root == "/sys" || m.Target == "/proc/driver" && m.Root == "/driver" ||
+			file && m.Target == "/proc/"+strings.ReplaceAll(name, ".", "/")
+	case "tmpfs":
+		return m.Target == "/proc/driver/.gpurig"
+	case "sysfs":
+		return strings.HasPrefix(m.Target, "/sys/")
+	}
+	return false
 }
