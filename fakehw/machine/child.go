@@ -107,12 +107,12 @@ func (c *child) prepare(parentNS string) (conn, mnt int, f *failure) {
 		return fail(err)
 	}
 	if c.pid {
-		c.proc, err = newMount("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", "proc"})
+		c.proc, err = mountcall.New("proc", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", "proc"})
 		if err != nil {
 			return -1, -1, &failure{Text: err.Error(), Proc: true}
 		}
 	}
-	if c.stage, err = newMount("tmpfs", unix.MOUNT_ATTR_NOSUID, [2]string{"source", fusefs.Name}, [2]string{"mode", "0755"}); err != nil {
+	if c.stage, err = mountcall.New("tmpfs", unix.MOUNT_ATTR_NOSUID, [2]string{"source", fusefs.Name}, [2]string{"mode", "0755"}); err != nil {
 		return fail(err)
 	}
 	// A device with a driver-less number, so that nothing can come of it.

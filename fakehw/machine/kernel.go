@@ -43,7 +43,7 @@ func (k *kernel) own(seen, kind, otherwise string) string {
 	if unix.Statfs(seen, &fs) != nil || fs.Type != unix.FUSE_SUPER_MAGIC {
 		return otherwise
 	}
-	fd, err := newMount(kind, mountcall.Unseen|unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", kind})
+	fd, err := mountcall.New(kind, mountcall.Unseen|unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", kind})
 	if err != nil {
 		return otherwise
 	}

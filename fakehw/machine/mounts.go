@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"gpurig/fakehw/mountcall"
 	"os"
 	"path"
 	"slices"
@@ -181,34 +182,6 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// newMount makes a file system that is mounted nowhere. Each parameter goes to
-// the kernel by itself, so no character in it is syntax (F30).
-func newMount(kind string, attr int, params ...[2]string) (int, error) {
-	fsfd, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("%s: %w", kind, os.NewSyscallError("fsopen", err))
-	}
-	defer unix.Close(fsfd)
-	for _, p := range params {
-		if p[1] == "" {
-			err = unix.FsconfigSetFlag(fsfd, p[0])
-		} else {
-			err = unix.FsconfigSetString(fsfd, p[0], p[1])
-		}
-		if err != nil {
-			return -1, fmt.Errorf("%s %s: %w", kind, p[0], os.NewSyscallError("fsconfig", err))
-		}
-	}
-	if err := unix.FsconfigCreate(fsfd); err != nil {
-		return -1, fmt.Errorf("%s: %w", kind, os.NewSyscallError("fsconfig", err))
-	}
-	mnt, err := unix.Fsmount(fsfd, unix.FSMOUNT_CLOEXEC, attr)
-	if err != nil {
-		return -1, fmt.Errorf("%s: %w", kind, os.NewSyscallError("fsmount", err))
-	}
-	return mnt, nil
-}
-
 // overlay lays the folder upper of the staging area over dir. Directories are
 // named by descriptors: the option lowerdir has a syntax of its own.
 func overlay(stage int, dir string, user bool) (int, error) {
@@ -243,13 +216,13 @@ func overlay(stage int, dir string, user bool) (int, error) {
 	if user {
 		params = append(params, [2]string{"userxattr", ""})
 	}
-	mnt, err := newMount("overlay", attr, params...)
+	mnt, err := mountcall.New("overlay", attr, params...)
 	if err == nil {
 		return mnt, nil
 	}
 	// A tmpfs without the attributes that an upper layer needs still serves as a
 	// lower one; then nothing can be written there.
-	again, err2 := newMount("overlay", unix.MOUNT_ATTR_RDONLY, [2]string{"source", "gpurig"}, [2]string{"lowerdir", upper + ":" + lower})
+	again, err2 := mountcall.New("overlay", unix.MOUNT_ATTR_RDONLY, [2]string{"source", "gpurig"}, [2]string{"lowerdir", upper + ":" + lower})
 	if err2 != nil {
 		return -1, fmt.Errorf("lay files over %s: %w", dir, err)
 	}

@@ -122,15 +122,7 @@ func visible(scratch string) error {
 
 // unseen mounts a file system of the kernel's without an entered host being told.
 func unseen(fstype, dir string) error {
-	ctx, err := unix.Fsopen(fstype, unix.FSOPEN_CLOEXEC)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(ctx)
-	if err := errors.Join(unix.FsconfigSetString(ctx, "source", fstype), unix.FsconfigCreate(ctx)); err != nil {
-		return err
-	}
-	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, mountcall.Unseen|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC)
+	fd, err := mountcall.New(fstype, mountcall.Unseen|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, [2]string{"source", fstype})
 	if err != nil {
 		return err
 	}
