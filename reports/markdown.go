@@ -117,6 +117,9 @@ func (t Totals) words() string {
 
 func headline(r Report) string {
 	s := r.Totals.words()
+	if n := flaky(r.Results); n > 0 {
+		s += fmt.Sprintf(", %d flaky", n)
+	}
 	if len(r.Degraded) > 0 {
 		s += ", on a degraded machine"
 	}

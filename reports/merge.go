@@ -16,58 +16,49 @@ import (
 // ErrMerge marks reports that do not make one run.
 var ErrMerge = errors.New("these reports do not make one run")
 
-// Merge joins the reports of the shards of one run. Each shard must be there
-// once, of the same number of shards; no result may be in two, and all together are
-// MaxResults at most.
+// Merge joins the reports of the shards of one run, MaxResults results at most. The joined
+// report is complete if it has each result that was selected; Notes name the shards that
+// are missing or were cut short.
+//
+// A shard that was run twice, as by a machine that was lost and came back, counts once. A
+// result that it has twice with different verdicts has the worse of those that were judged,
+// and the warning Flaky. No result may be in two shards.
 func Merge(parts []Report) (Report, error) {
 	if len(parts) == 0 {
 		return Report{}, fmt.Errorf("%w: none was given", ErrMerge)
 	}
-	out := parts[0]
-	out.Shard, out.Selection, out.Choices, out.TookMS, out.Values = "", "", nil, 0, nil
-	complete := true
 	all := 0
 	for _, p := range parts {
 		if all += len(p.Results); all > MaxResults {
 			return Report{}, fmt.Errorf("%w: more than %d results", ErrMerge, MaxResults)
 		}
 	}
+	out := parts[0]
+	out.Shard, out.Selection, out.Choices, out.TookMS, out.Values = "", "", nil, 0, nil
 	out.Results = make([]Result, 0, all)
-	seen := make(map[string]string, all)
-	shards := map[int]bool{}
+	at := make(map[string]int, all) // place in out.Results, by key
+	in := make([]int, 0, all)       // shard of out.Results
+	ends := map[int]bool{}          // by shard: one that was not cut short
 	others := map[string][]string{} // shards by how their machine differs from that of the first
-	var of int
+	of := 0
 	for i, p := range parts {
 		k, n, err := parseShard(p.Shard)
 		if err != nil {
 			return Report{}, fmt.Errorf("%w: report %d: %w", ErrMerge, i+1, err)
 		}
-		if p.Selection != parts[0].Selection {
-			return Report{}, fmt.Errorf("%w: shard %s is of another run than shard %s: %s", ErrMerge, p.Shard, parts[0].Shard, differ(p, parts[0]))
+		if of = cmp.Or(of, n); n != of {
+			return Report{}, fmt.Errorf("%w: shard %s beside others of %d", ErrMerge, p.Shard, of)
 		}
-		if p.Selection != "" && p.Selection != Digest(p.Tool, p.Choices) {
-			return Report{}, fmt.Errorf("%w: shard %s: its choices are not those that it was run with", ErrMerge, p.Shard)
+		if err := sameRun(p, parts[0]); err != nil {
+			return Report{}, fmt.Errorf("%w: %w", ErrMerge, err)
 		}
-		if of == 0 {
-			of = n
-		}
-		if n != of || shards[k] {
-			return Report{}, fmt.Errorf("%w: shard %s beside others of %d, or twice", ErrMerge, p.Shard, of)
-		}
-		shards[k] = true
-		if want, known := p.expected(k, n); known && p.Complete && len(p.Results) != want {
-			return Report{}, fmt.Errorf("%w: shard %s has %d results, and its run had %d", ErrMerge, p.Shard, len(p.Results), want)
-		}
+		ends[k] = ends[k] || p.Complete
 		if how := otherMachine(p, parts[0]); how != "" {
 			others[how] = append(others[how], p.Shard)
-		}
-		if p.Tool != out.Tool {
-			return Report{}, fmt.Errorf("%w: made by %q and %q", ErrMerge, out.Tool, p.Tool)
 		}
 		if p.Started.Before(out.Started) {
 			out.Started = p.Started
 		}
-		complete = complete && p.Complete
 		out.TookMS += p.TookMS
 		for _, digest := range slices.Sorted(maps.Keys(p.Values)) {
 			out.keep(digest, p.Values[digest])
@@ -79,37 +70,81 @@ func Merge(parts []Report) (Report, error) {
 			}
 		}
 		for _, r := range p.Results {
-			if other, ok := seen[r.Key()]; ok {
-				return Report{}, fmt.Errorf("%w: %s is in shard %s and in %s", ErrMerge, r.Key(), other, p.Shard)
+			j, twice := at[r.Key()]
+			switch {
+			case !twice:
+				at[r.Key()] = len(out.Results)
+				out.Results, in = append(out.Results, r), append(in, k)
+			case in[j] != k:
+				return Report{}, fmt.Errorf("%w: %s is in shard %d/%d and in %s", ErrMerge, r.Key(), in[j], of, p.Shard)
+			default:
+				out.Results[j] = worse(out.Results[j], r)
 			}
-			seen[r.Key()] = p.Shard
 		}
-		out.Results = append(out.Results, p.Results...)
 	}
-	if len(shards) != of {
-		return Report{}, fmt.Errorf("%w: only %d of %d shards", ErrMerge, len(shards), of)
+	out.Notes = slices.Clip(out.Notes)
+	complete := true
+	note := func(shards []string, format string, args ...any) {
+		if n := len(shards) - 3; n > 0 {
+			shards = append(shards[:3:3], fmt.Sprintf("%d more", n))
+		}
+		if len(shards) > 0 {
+			out.Notes = append(out.Notes, "shard "+strings.Join(shards, ", ")+" "+fmt.Sprintf(format, args...))
+		}
 	}
-	if want := parts[0].Choices[ChosenResults]; want != "" && complete && KeysDigest(maps.Keys(seen)) != want {
-		return Report{}, fmt.Errorf("%w: their results are not those that were selected", ErrMerge)
+	want := parts[0].Choices[ChosenResults]
+	if whole := want != "" && KeysDigest(maps.Keys(at)) == want; !whole {
+		var missing, cut []string
+		for k := 1; k <= of; k++ {
+			if end, there := ends[k]; !there {
+				missing = append(missing, fmt.Sprintf("%d/%d", k, of))
+			} else if !end {
+				cut = append(cut, fmt.Sprintf("%d/%d", k, of))
+			}
+		}
+		complete = len(missing)+len(cut) == 0
+		if complete && want != "" {
+			return Report{}, fmt.Errorf("%w: their %d results are not those that were selected", ErrMerge, len(at))
+		}
+		note(missing, "is missing: nothing of it was judged")
+		note(cut, "was cut short: the rest of it was not judged")
 	}
 	for _, how := range slices.Sorted(maps.Keys(others)) {
-		in := others[how]
-		if n := len(in) - 3; n > 0 {
-			in = append(in[:3], fmt.Sprintf("%d more", n))
-		}
-		out.Notes = append(slices.Clip(out.Notes), fmt.Sprintf("shard %s ran elsewhere than shard %s: %s", strings.Join(in, ", "), parts[0].Shard, how))
+		note(others[how], "ran elsewhere than shard %s: %s", parts[0].Shard, how)
 	}
 	out.Finish(complete)
 	return out, nil
 }
 
-// Names of choices that Merge knows: how many variants were selected, on which
-// targets, and a digest of the keys of their results.
-const (
-	ChosenVariants = "variants"
-	ChosenTargets  = "--target"
-	ChosenResults  = "results"
-)
+// sameRun says what a part was run with, and the first was not.
+func sameRun(p, first Report) error {
+	switch {
+	case p.Selection != first.Selection:
+		return fmt.Errorf("shard %s is of another run than shard %s: %s", p.Shard, first.Shard, differ(p, first))
+	case p.Selection != "" && p.Selection != Digest(p.Tool, p.Choices):
+		return fmt.Errorf("shard %s: its choices are not those that it was run with", p.Shard)
+	case p.Tool != first.Tool:
+		return fmt.Errorf("made by %q and %q", first.Tool, p.Tool)
+	}
+	return nil
+}
+
+// worse joins what two runs of the same say: a judgement counts more than none, and of two
+// the worse.
+func worse(a, b Result) Result {
+	order := []Verdict{Skip, Broken, Pass, Differ, Fail}
+	if slices.Index(order, a.Verdict) > slices.Index(order, b.Verdict) {
+		a, b = b, a
+	}
+	if a.Verdict != b.Verdict {
+		b.AddFlaky(a)
+	}
+	return b
+}
+
+// ChosenResults is the choice that Merge knows: a digest of the keys of all results that
+// the run is to have.
+const ChosenResults = "results"
 
 // KeysDigest names a set of results by their keys.
 func KeysDigest(keys iter.Seq[string]) string {
@@ -118,15 +153,6 @@ func KeysDigest(keys iter.Seq[string]) string {
 		fmt.Fprintf(sum, "%q\n", k)
 	}
 	return hex.EncodeToString(sum.Sum(nil))[:12]
-}
-
-// expected is how many results shard k of n of the run has.
-func (r Report) expected(k, n int) (results int, known bool) {
-	all, err := strconv.Atoi(r.Choices[ChosenVariants])
-	if err != nil {
-		return 0, false
-	}
-	return (all - k + n) / n * (strings.Count(r.Choices[ChosenTargets], ",") + 1), true
 }
 
 // otherMachine says how the machine of a part differs from that of another, in what
@@ -167,7 +193,7 @@ func differ(p, other Report) string {
 	}
 	maps.Copy(names, other.Choices)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if name != ChosenVariants && name != ChosenResults { // which follow from the others
+		if name != ChosenResults { // which follow from the others
 			add(name, p.Choices[name], other.Choices[name])
 		}
 	}

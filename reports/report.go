@@ -143,16 +143,19 @@ func (r *Report) keep(digest, text string) {
 }
 
 // A Warning is what the product did not get as it was planned, in a container that it
-// let start.
+// let start, or that a result is Flaky.
 type Warning struct {
-	Reason    string `json:"reason"` // "library-shadowed"
-	Container string `json:"container"`
-	Step      string `json:"step"` // "1: start c1"
+	Reason    string `json:"reason"`    // "library-shadowed"
+	Container string `json:"container"` // empty where it is Flaky
+	Step      string `json:"step"`      // "1: start c1"; likewise
 	Text      string `json:"text"`
 }
 
 // Line is the warning on one line.
 func (w Warning) Line() string {
+	if w.Container == "" {
+		return w.Reason + ": " + w.Text
+	}
 	return fmt.Sprintf("%s: %s, step %s: %s", w.Reason, w.Container, w.Step, w.Text)
 }
 

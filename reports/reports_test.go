@@ -149,34 +149,6 @@ func TestCompareTellsWhatChanged(t *testing.T) {
 	}
 }
 
-func TestMergeWantsEveryShardOnce(t *testing.T) {
-	whole := sample()
-	shard := func(k string, results ...reports.Result) reports.Report {
-		r := whole
-		r.Shard, r.Results = k, results
-		r.Finish(true)
-		return r
-	}
-	a, b := shard("1/2", whole.Results[:2]...), shard("2/2", whole.Results[2:]...)
-	got, err := reports.Merge([]reports.Report{b, a})
-	if err != nil || got.Totals != whole.Totals || got.Shard != "" || !got.Complete {
-		t.Fatalf("Merge = %+v, %v", got.Totals, err)
-	}
-	for name, parts := range map[string][]reports.Report{
-		"nothing":             {},
-		"one of two":          {a},
-		"the same twice":      {a, a},
-		"a result twice":      {a, shard("2/2", whole.Results[0])},
-		"of another number":   {a, shard("2/3", whole.Results[2:]...)},
-		"no shard":            {whole, b},
-		"an index over range": {a, shard("3/2", whole.Results[2:]...)},
-	} {
-		if _, err := reports.Merge(parts); !errors.Is(err, reports.ErrMerge) {
-			t.Errorf("%s: Merge = %v; want ErrMerge", name, err)
-		}
-	}
-}
-
 func TestWriteLeavesOldOrNew(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "r.json")

@@ -33,6 +33,31 @@ func (r Result) ID() string {
 	return r.Scenario + "[" + strings.Join(parts, ",") + "]"
 }
 
+// Flaky is the reason of the warning that a result had another verdict when it was run
+// before.
+const Flaky = "flaky"
+
+// AddFlaky warns of another run of the same, whose verdict does not count.
+func (r *Result) AddFlaky(other Result) {
+	text := fmt.Sprintf("%s: another run of it was %s", r.Key(), other.Verdict)
+	if len(other.Findings) > 0 {
+		text += ": " + other.Findings[0].Text()
+	} else if other.Reason != "" {
+		text += ": " + other.Reason
+	}
+	r.Warnings = append(slices.Clip(r.Warnings), Warning{Reason: Flaky, Text: text})
+}
+
+// flaky counts the results with that warning.
+func flaky(results []Result) (n int) {
+	for _, r := range results {
+		if slices.ContainsFunc(r.Warnings, func(w Warning) bool { return w.Reason == Flaky }) {
+			n++
+		}
+	}
+	return n
+}
+
 // Count counts results by verdict.
 func Count(results []Result) Totals {
 	var t Totals

@@ -11,10 +11,7 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
-	"strconv"
-	"strings"
 	"time"
 
 	"gpurig/core/cdi/nvidia"
@@ -23,7 +20,6 @@ import (
 	"gpurig/reports"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
-	"gpurig/scenarios"
 )
 
 // A SpecSource makes the NVIDIA CDI Spec of a host; *specgen.Generator is one.
@@ -99,50 +95,4 @@ func (o Options) timeout() time.Duration {
 		return o.Timeout
 	}
 	return 2 * time.Minute
-}
-
-// A Shard is a part of all variants: number K of N, from 1. The zero Shard is
-// everything.
-type Shard struct{ K, N int }
-
-// ParseShard reads "2/5". The error says what is wrong with it.
-func ParseShard(s string) (Shard, error) {
-	k, n, ok := strings.Cut(s, "/")
-	a, err1 := strconv.Atoi(k)
-	b, err2 := strconv.Atoi(n)
-	if !ok || err1 != nil || err2 != nil || b == 0 {
-		return Shard{}, fmt.Errorf("shard %q: want K/N, such as 2/5", s)
-	}
-	sh := Shard{a, b}
-	return sh, sh.check()
-}
-
-func (s Shard) check() error {
-	if s == (Shard{}) || s.K >= 1 && s.K <= s.N {
-		return nil
-	}
-	return fmt.Errorf("shard %d/%d: the first number is 1 to %d", s.K, s.N, max(s.N, 1))
-}
-
-// String returns "2/5", or "" for everything.
-func (s Shard) String() string {
-	if s == (Shard{}) {
-		return ""
-	}
-	return fmt.Sprintf("%d/%d", s.K, s.N)
-}
-
-// Of returns the variants of this shard. Each variant is in exactly one shard
-// of the same N, and neighbours, which cost alike, are in different ones.
-func (s Shard) Of(all []scenarios.Variant) []scenarios.Variant {
-	if s == (Shard{}) {
-		return all
-	}
-	var out []scenarios.Variant
-	for i, v := range all {
-		if i%s.N == s.K-1 {
-			out = append(out, v)
-		}
-	}
-	return out
 }

@@ -291,40 +291,6 @@ func TestASlowScenarioIsBroken(t *testing.T) {
 	}
 }
 
-// Each variant is in exactly one shard.
-func TestShards(t *testing.T) {
-	vs := parse(t, one+"matrix: {cgroup: [v1, v2], idmap: [none, default], image: [a, b, c, d, e]}")
-	for n := 1; n <= 7; n++ {
-		seen := map[string]int{}
-		for k := 1; k <= n; k++ {
-			sh, err := runner.ParseShard(fmt.Sprintf("%d/%d", k, n))
-			if err != nil {
-				t.Fatal(err)
-			}
-			part := sh.Of(vs)
-			if len(part) < len(vs)/n {
-				t.Errorf("shard %s has %d of %d variants", sh, len(part), len(vs))
-			}
-			for _, v := range part {
-				seen[v.ID()]++
-			}
-		}
-		for _, v := range vs {
-			if seen[v.ID()] != 1 {
-				t.Errorf("%d shards: %s is in %d of them", n, v.ID(), seen[v.ID()])
-			}
-		}
-	}
-	for _, bad := range []string{"", "1", "0/3", "4/3", "-1/3", "a/b", "1/0", "1/3/4"} {
-		if sh, err := runner.ParseShard(bad); err == nil {
-			t.Errorf("ParseShard(%q) = %v; want an error", bad, sh)
-		}
-	}
-	if _, err := runner.Run(t.Context(), runner.Options{Targets: []target.Target{&fakeTarget{}}, Specs: &fakeSpecs{}, Hosts: runner.Profiles{}, Shard: runner.Shard{K: 4, N: 3}}, nil); err == nil {
-		t.Error("Run took shard 4/3")
-	}
-}
-
 // What the kernel refuses to a program of the host ends the scenario, and is no fault
 // of the product.
 func TestAWriteThatIsRefusedIsBroken(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"gpurig/reports"
@@ -18,7 +17,7 @@ import (
 // choices are all that a shard's run was given, by what a user calls it: shards whose
 // choices differ are of different runs. Files count by what they say, since the shards
 // of one run may be run on several machines, from folders of other names.
-func (f runFlags) choices(variants []scenarios.Variant, targets []target.Target, faults []string) (map[string]string, error) {
+func (f runFlags) choices(variants []scenarios.Variant, shard runner.Shard, targets []target.Target, faults []string) (map[string]string, error) {
 	text, hosts := sha256.New(), sha256.New()
 	says, have := json.NewEncoder(text), json.NewEncoder(hosts)
 	from := runner.Profiles{Instead: f.instead}
@@ -51,8 +50,7 @@ func (f runFlags) choices(variants []scenarios.Variant, targets []target.Target,
 	out := map[string]string{
 		"scenarios and what they say": hex.EncodeToString(text.Sum(nil))[:12],
 		"hosts and what they have":    hex.EncodeToString(hosts.Sum(nil))[:12],
-		reports.ChosenVariants:        strconv.Itoa(len(variants)),
-		reports.ChosenTargets:         strings.Join(names, ","),
+		"--target":                    strings.Join(names, ","),
 		reports.ChosenResults:         reports.KeysDigest(slices.Values(keys)),
 		"--fault":                     strings.Join(faults, ","),
 		"--host":                      strings.Join(f.hosts, ","),
@@ -67,6 +65,13 @@ func (f runFlags) choices(variants []scenarios.Variant, targets []target.Target,
 			out[name] = "given"
 		}
 	}
+	if shard.Took != nil { // shards of other durations have other variants
+		ms := map[string]string{}
+		for id, took := range shard.Took {
+			ms[id] = fmt.Sprint(took)
+		}
+		out["durations"] = reports.Digest("", ms)
+	}
 	for name, value := range out {
 		if value == "" {
 			delete(out, name)
@@ -76,8 +81,8 @@ func (f runFlags) choices(variants []scenarios.Variant, targets []target.Target,
 }
 
 // selected fills in of which run a shard is.
-func (f runFlags) selected(r *reports.Report, variants []scenarios.Variant, targets []target.Target, faults []string) (err error) {
-	if r.Choices, err = f.choices(variants, targets, faults); err == nil {
+func (f runFlags) selected(r *reports.Report, variants []scenarios.Variant, shard runner.Shard, targets []target.Target, faults []string) (err error) {
+	if r.Choices, err = f.choices(variants, shard, targets, faults); err == nil {
 		r.Selection = reports.Digest(r.Tool, r.Choices)
 	}
 	return err

@@ -407,7 +407,7 @@ func (w *walk) reports() {
 	w.sameValues("compare", a, b)
 	w.sameValues("compare", b, a)
 	w.sameValues("history", a, b)
-	if _, code := w.run("merge", a); code != cli.ExitOK {
+	if _, code := w.run("merge", a); code != cli.ExitFailed {
 		w.t.Error("merge does not take the hostile report")
 	}
 	w.run("merge", a, b)

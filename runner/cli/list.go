@@ -35,6 +35,9 @@ func newList(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if err := measured(shard.Took, all); err != nil {
+				return err
+			}
 			lines := []listLine{}
 			seen := map[string]bool{}
 			for _, v := range shard.Of(all) {

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -26,9 +27,13 @@ func newMerge(s Streams) *cobra.Command {
 		Short: "Join the JSON reports of all shards of one run",
 		Long: `Merge joins the JSON reports of the shards of one run. All must have been run with
 the same scenarios, hosts, targets, faults and versions; otherwise the difference
-is reported and nothing is joined, as when a result is missing or was added. If the
-shards ran on machines of other kernels or versions, the report says which. If a shard was cut short, its remaining results
-are missing: the reports are joined, and the exit code is 3.`,
+is reported and nothing is joined, as when a result was added or left out. If the
+shards ran on machines of other kernels or versions, the report says which.
+
+Reports of one shard that was run twice count once: where their verdicts differ, the
+worse counts, and the result is marked flaky. Shards that are missing or were cut short
+are named, and the others joined. The exit code is that of run: 0 if all passed, 1 if
+the product failed, 3 if there is no verdict for some.`,
 		Example: "  gpurig merge --report all.json --report all.xml shard-*.json",
 		Args:    takes(1, -1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -39,7 +44,6 @@ are missing: the reports are joined, and the exit code is 3.`,
 			}
 			var parts []reports.Report
 			results := 0
-			var cut []error
 			for _, a := range args {
 				r, err := readReport(a)
 				if err != nil {
@@ -48,14 +52,11 @@ are missing: the reports are joined, and the exit code is 3.`,
 				if results += len(r.Results); results > reports.MaxResults {
 					return hint(fmt.Errorf("%s: more than %d results with those before it", a, reports.MaxResults), "merge fewer scenarios or targets at a time")
 				}
-				if !r.Complete {
-					cut = append(cut, fmt.Errorf("%s: shard %s was cut short: the rest of it was not judged", a, r.Shard))
-				}
 				parts = append(parts, r)
 			}
 			all, err := reports.Merge(parts)
 			if err != nil {
-				return hint(err, "give the report of every shard, once")
+				return hint(err, "give the reports of all shards of one run")
 			}
 			for _, n := range all.Notes {
 				show.Fprintf(s.Err, "note: %s\n", n)
@@ -68,16 +69,17 @@ are missing: the reports are joined, and the exit code is 3.`,
 				if _, err = s.Out.Write(data); err != nil {
 					return err
 				}
+				return codeOf(all)
 			}
 			for _, f := range files {
 				if err := reports.Write(f, all); err != nil {
 					return broken(err)
 				}
 			}
-			if len(cut) > 0 {
-				return broken(errors.Join(cut...))
+			if err := summary(s.Out, all, time.Duration(all.TookMS)*time.Millisecond); err != nil {
+				return err
 			}
-			return nil
+			return codeOf(all)
 		},
 	}
 	cmd.Flags().StringArrayVar(&files, "report", nil, "write the joined report to `FILE` (.json, .xml, .md, .html); repeat for other formats; none: JSON to standard output")

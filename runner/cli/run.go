@@ -57,7 +57,8 @@ compared with a simulation.`,
   gpurig run --target sim,lxc --label mig --report out/report.json
   gpurig run --fault off-bus:0 --host dgx-a100
   gpurig run --hardware --report lab.json
-  gpurig run --shard 2/5 --report shard-2.json my-scenarios/`,
+  gpurig run --shard 2/5 --report shard-2.json my-scenarios/
+  gpurig run --shard 2/5@last.json --report shard-2.json my-scenarios/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runScenarios(cmd.Context(), s, f, cmd.Flags().Changed("target"), args)
 		},
@@ -123,11 +124,11 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		if f.targets, note = hardwareTargets(f.targets, targeted); note != "" {
 			notes = append(notes, note)
 		}
+	} else if err := f.fitDaemon(); err != nil {
+		return err
 	}
-	if !f.hardware {
-		if err := f.fitDaemon(); err != nil {
-			return err
-		}
+	if err := measured(shard.Took, variants); err != nil {
+		return err
 	}
 	for _, h := range slices.Sorted(maps.Keys(f.instead)) {
 		notes = append(notes, fmt.Sprintf("%s stands for %s", f.instead[h], h))
@@ -170,7 +171,7 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes, r.Degraded, r.Allowed, r.Machine.GPUs = notes, stock.Degraded, f.degraded, stock.GPUs
 	if r.Shard != "" {
-		if err := f.selected(&r, variants, targets, opts.Faults.Texts()); err != nil {
+		if err := f.selected(&r, variants, shard, targets, opts.Faults.Texts()); err != nil {
 			return errors.Join(err, errors.Join(lost...))
 		}
 	}

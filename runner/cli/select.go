@@ -39,7 +39,7 @@ func (x *selection) flags(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&x.label, "label", "", "only scenarios whose labels match `EXPRESSION`, such as 'mig && !slow'")
 	x.hostFlag(cmd)
-	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them: each scenario is in exactly one part")
+	fl.StringVar(&x.shard, "shard", "", "only part `K/N` of them, in which no other part has a scenario; K/N@REPORT.json: parts that take equally long, by what the report measured")
 	completeFlag(cmd, "label", labelNames)
 }
 
@@ -51,13 +51,9 @@ func (x *selection) hostFlag(cmd *cobra.Command) {
 // variants returns the selected variants: of what the
 // arguments name, or of the shipped scenarios.
 func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard, error) {
-	var shard runner.Shard
-	if x.shard != "" {
-		s, err := runner.ParseShard(x.shard)
-		if err != nil {
-			return nil, shard, err
-		}
-		shard = s
+	shard, err := parseShard(x.shard)
+	if err != nil {
+		return nil, shard, err
 	}
 	fits, err := scenarios.ParseLabels(x.label)
 	if err != nil {
@@ -92,6 +88,32 @@ func (x *selection) variants(paths []string) ([]scenarios.Variant, runner.Shard,
 		return nil, shard, x.none(all, fits)
 	}
 	return out, shard, nil
+}
+
+// parseShard reads "2/5" or "2/5@report.json".
+func parseShard(text string) (shard runner.Shard, err error) {
+	if text == "" {
+		return shard, nil
+	}
+	text, file, measured := strings.Cut(text, "@")
+	if shard, err = runner.ParseShard(text); err == nil && measured {
+		shard.Took, err = durations(file)
+	}
+	return shard, err
+}
+
+// durations are those of a report.
+func durations(file string) (map[string]float64, error) {
+	r, err := readReport(file)
+	return runner.Durations(r), err
+}
+
+// measured refuses a report that has none of what was selected: it is of something else.
+func measured(took map[string]float64, all []scenarios.Variant) error {
+	if took == nil || slices.ContainsFunc(all, func(v scenarios.Variant) bool { return took[v.ID()] > 0 }) {
+		return nil
+	}
+	return hint(errors.New("the report whose durations are to be used has none of the scenarios that are selected"), "give one of the same scenarios, or leave @REPORT.json out")
 }
 
 // noSuchHost says what --host does not take here.
