@@ -70,7 +70,7 @@ func (f *function) config() []byte {
 	if f.Class == pci.ClassVGA {
 		c[capExpress+2] = 0x12 // a legacy endpoint
 	}
-	now, most := linkGenerations(f.ID)
+	now, most := linkGenerations(f.PCIFunction)
 	le.PutUint32(c[capExpress+0x0c:], 0x00453d00|uint32(most)) // link: 16 lanes
 	le.PutUint16(c[capExpress+0x12:], 0x1100|uint16(now))
 	le.PutUint32(c[extAER:], 0x0002_0001) // advanced error reporting 2

@@ -91,7 +91,7 @@ func addVFIONodes(m *host.Model, group int, want uint32) {
 // productOf returns what g is.
 func productOf(g host.GPU) (catalog.Product, bool) {
 	if g.PCI != nil {
-		return catalog.ByID(g.PCI.ID)
+		return catalog.Of(*g.PCI)
 	}
 	p, err := catalog.Find("orin-gpu")
 	return p, err == nil && g.Platform != ""

@@ -68,7 +68,7 @@ func setMIG(g *host.GPU, profiles []string, off bool) error {
 	if g.PCI == nil {
 		return impossible(change, "it is part of the SoC")
 	}
-	product, ok := catalog.ByID(g.PCI.ID)
+	product, ok := catalog.OfGPU(*g)
 	if !ok {
 		return impossible(change, "the catalogue has no product %s", g.PCI.ID)
 	}
@@ -120,7 +120,7 @@ func Rebooted(m host.Model) host.Model {
 			continue
 		}
 		g.MIG = nil
-		if p, ok := catalog.ByID(g.PCI.ID); ok && p.Persistent {
+		if p, ok := catalog.OfGPU(*g); ok && p.Persistent {
 			g.MIG = &host.MIG{}
 		}
 	}

@@ -213,7 +213,7 @@ func (b *builder) function(f *function) {
 	b.file(d+"/remove", "", 0o220) // the only one with the group, in pci-sysfs.c
 	b.write(d, "rescan", "reset")
 	b.attr(d+"/power_state", "D0\n")
-	now, most := linkGenerations(f.ID)
+	now, most := linkGenerations(f.PCIFunction)
 	b.attr(d+"/max_link_speed", linkSpeed(most)+"\n")
 	b.attr(d+"/current_link_speed", linkSpeed(now)+"\n")
 	b.attr(d+"/max_link_width", "16\n")
@@ -242,8 +242,8 @@ func cpuMask(mask *big.Int) string {
 }
 
 // linkGenerations are those of PCIe on a function's link: at rest, and the highest.
-func linkGenerations(id pci.ID) (now, most int) {
-	if p, ok := catalog.ByID(id); ok {
+func linkGenerations(f host.PCIFunction) (now, most int) {
+	if p, ok := catalog.Of(f); ok {
 		if s, ok := p.Readings(); ok {
 			if s.PState >= 8 {
 				return 1, s.Link

@@ -84,6 +84,32 @@ type PCIFunction struct {
 	Override   string    `json:"override,omitempty"` // the only driver that may have it, driver_override; empty: any
 	VFIODev    string    `json:"vfioDev,omitempty"`  // its device of iommufd's interface, "vfio0"; empty: none
 	SRIOV      *SRIOV    `json:"sriov,omitempty"`    // nil: it can have no virtual functions
+	Board      *Board    `json:"board,omitempty"`    // what its ids do not say; nil: they do
+}
+
+// A Board describes a function whose ids are in no list of products: what its driver
+// will say of it. No file of a host tells this, so Discover leaves it nil; who writes a
+// Model may give it. It is not changed once it is made.
+type Board struct {
+	Like       string       `json:"like,omitempty"` // product that it resembles in all that is not here; empty: none
+	Name       string       `json:"name,omitempty"`
+	Driver     string       `json:"driver"` // "nvidia", "amdgpu", "i915", "xe"
+	MemoryMiB  uint64       `json:"memoryMiB,omitempty"`
+	ComputeCap string       `json:"computeCap,omitempty"` // "8.0"; empty: not NVIDIA's
+	VBIOS      string       `json:"vbios,omitempty"`
+	MIG        []MIGProfile `json:"mig,omitempty"` // none: not capable of MIG
+}
+
+// A MIGProfile is one kind of GPU instance that a GPU can be cut into.
+type MIGProfile struct {
+	Name      string `json:"name"`      // "3g.20gb", "1g.5gb+me"
+	ID        int    `json:"id"`        // as nvidia-smi mig -lgip prints it; not NVML's enumeration
+	Count     int    `json:"count"`     // how many fit on an empty GPU
+	Compute   int    `json:"compute"`   // compute slices: the "3" of 3g
+	Size      int    `json:"size"`      // memory slices
+	Starts    []int  `json:"starts"`    // memory slices where one may begin
+	MemoryMiB uint64 `json:"memoryMiB"` // drifts between drivers: never a key
+	SMs       int    `json:"sms"`
 }
 
 // An SRIOV says which virtual functions a PCI function can have and has

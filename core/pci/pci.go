@@ -136,6 +136,31 @@ type ID struct {
 // String returns vendor and device as lspci -n prints them, "10de:20b2".
 func (id ID) String() string { return fmt.Sprintf("%04x:%04x", id.Vendor, id.Device) }
 
+// ParseID reads "10de:20b2", or with the subsystem "10de:20b2:10de:1463", in either case.
+// The error is an *IDError.
+func ParseID(s string) (ID, error) {
+	parts := strings.Split(s, ":")
+	if len(parts) != 2 && len(parts) != 4 {
+		return ID{}, &IDError{Text: s}
+	}
+	var id ID
+	for i, to := range []*uint16{&id.Vendor, &id.Device, &id.SubVendor, &id.SubDevice}[:len(parts)] {
+		n, err := parseHex(parts[i], 16)
+		if err != nil || len(parts[i]) != 4 {
+			return ID{}, &IDError{Text: s}
+		}
+		*to = uint16(n)
+	}
+	return id, nil
+}
+
+// An IDError says that a text is not the ids of a function.
+type IDError struct{ Text string }
+
+func (e *IDError) Error() string {
+	return fmt.Sprintf("PCI ids %q: want vendor and device, and those of the subsystem, in four hex digits each: 10de:20b2:10de:1463", e.Text)
+}
+
 // A Class is the 24-bit class code: base class, sub-class, interface.
 type Class uint32
 

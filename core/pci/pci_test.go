@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"gpurig/core/pci"
@@ -149,6 +150,44 @@ func FuzzParseBDF(f *testing.F) {
 			if again, err := pci.ParseBDF(text); err != nil || again != b {
 				t.Fatalf("%q parsed as %v, whose own text %q parses as %v, %v", s, b, text, again, err)
 			}
+		}
+	})
+}
+
+func TestParseID(t *testing.T) {
+	for _, tc := range []struct {
+		in   string
+		want pci.ID
+		bad  bool // want a *pci.IDError that quotes in
+	}{
+		{in: "10de:20b2", want: pci.ID{Vendor: pci.NVIDIA, Device: 0x20b2}},
+		{in: "10DE:20b2:10de:1463", want: pci.ID{Vendor: pci.NVIDIA, Device: 0x20b2, SubVendor: pci.NVIDIA, SubDevice: 0x1463}},
+		{in: "", bad: true},
+		{in: "10de:20b2:10de", bad: true},
+		{in: "10de:+0b2", bad: true},
+		{in: "0x10de:20b2", bad: true},
+	} {
+		got, err := pci.ParseID(tc.in)
+		if e, ok := errors.AsType[*pci.IDError](err); got != tc.want || ok != tc.bad || tc.bad && e.Text != tc.in {
+			t.Errorf("ParseID(%q) = %+v, %v; want %+v", tc.in, got, err, tc.want)
+		}
+	}
+}
+
+func FuzzParseID(f *testing.F) {
+	for _, seed := range []string{"10de:20b2", "10DE:20b2:10de:1463", "10de", ":::", "+0de:_0b2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		id, err := pci.ParseID(s)
+		if err != nil {
+			if id != (pci.ID{}) {
+				t.Fatalf("ParseID(%q) returned %+v along with %v", s, id, err)
+			}
+			return
+		}
+		if !strings.EqualFold(s[:9], id.String()) {
+			t.Fatalf("%q parsed as %s", s, id)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -14,6 +15,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/core/pci"
 	"gpurig/fakehw"
+	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/driverfs"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
@@ -52,8 +54,21 @@ func Replay(f hosts.File) (Machine, error) {
 	return m, nil
 }
 
-// Model discovers the machine.
-func (m Machine) Model() (host.Model, error) { return host.Discover(m.Tree, m.NVML) }
+// Model discovers the machine. A GPU that the catalogue does not have gets a Board of what
+// its driver said of it, by which the driver knows it again after it was unloaded; which
+// MIG profiles it has is not recorded.
+func (m Machine) Model() (host.Model, error) {
+	model, err := host.Discover(m.Tree, m.NVML)
+	for _, g := range model.GPUs {
+		if g.PCI == nil || !slices.Contains([]string{"nvidia", "amdgpu", "i915", "xe"}, g.PCI.Driver) {
+			continue
+		}
+		if _, known := catalog.ByID(g.PCI.ID); !known {
+			g.PCI.Board = &host.Board{Name: g.Name, Driver: g.PCI.Driver, MemoryMiB: g.MemoryMiB, ComputeCap: g.ComputeCap, VBIOS: g.VBIOS}
+		}
+	}
+	return model, err
+}
 
 // archOf tells the architecture as host.Discover does, which is what libraries
 // are made for.

@@ -85,6 +85,20 @@ const (
 	gib = uint64(1) << 30
 )
 
+// Window returns the flags of a window: of prefetchable memory, which is 64-bit, of
+// ports, of a ROM, or of memory.
+func Window(prefetch, io, rom bool) uint64 {
+	switch {
+	case rom:
+		return flagsROM
+	case io:
+		return flagsIO
+	case prefetch:
+		return flagsPref
+	}
+	return flagsMem32
+}
+
 func nv(device, sub uint16) pci.ID {
 	return pci.ID{Vendor: pci.NVIDIA, Device: device, SubVendor: pci.NVIDIA, SubDevice: sub}
 }
@@ -134,11 +148,18 @@ var products = sync.OnceValue(func() []Product {
 	return out
 })
 
-// Find returns the product with this key. The error is an *UnknownError.
-func Find(key string) (Product, error) {
+// Find returns the product of this name: its key, what its driver calls it, or its ids
+// ("10de:20b0", with the subsystem "10de:20b0:10de:134f"), whatever the case. The error is
+// an *UnknownError.
+func Find(name string) (Product, error) {
 	all := products()
 	for _, p := range all {
-		if p.Key == key {
+		if p.Key == name || name != "" && strings.EqualFold(p.Name, name) {
+			return p, nil
+		}
+	}
+	if id, err := pci.ParseID(name); err == nil {
+		if p, ok := ByID(id); ok {
 			return p, nil
 		}
 	}
@@ -146,7 +167,34 @@ func Find(key string) (Product, error) {
 	for _, p := range all {
 		keys = append(keys, p.Key)
 	}
-	return Product{}, &UnknownError{Kind: "product", Name: key, Known: keys}
+	return Product{}, &UnknownError{Kind: "product", Name: name, Known: keys}
+}
+
+// Of returns what a function is: by what its model says of the board, else by its ids.
+func Of(f host.PCIFunction) (Product, bool) {
+	b := f.Board
+	if b == nil {
+		return ByID(f.ID)
+	}
+	p, err := Find(b.Like)
+	if err != nil {
+		p = Product{DMABits: 47, Render: true}
+	}
+	p.ID, p.Class, p.Revision, p.BARs = f.ID, f.Class, f.Revision, f.BARs
+	p.Name, p.Driver, p.MemoryMiB, p.ComputeCap, p.VBIOS, p.MIG = b.Name, b.Driver, b.MemoryMiB, b.ComputeCap, b.VBIOS, b.MIG
+	p.Persistent, p.Slices = strings.HasPrefix(b.ComputeCap, "8."), 0
+	for _, m := range p.MIG {
+		p.Slices = max(p.Slices, m.Size)
+	}
+	return p, true
+}
+
+// OfGPU is Of for the function of a GPU; a GPU that is part of an SoC has none.
+func OfGPU(g host.GPU) (Product, bool) {
+	if g.PCI == nil {
+		return Product{}, false
+	}
+	return Of(*g.PCI)
 }
 
 // ByID returns the product with these ids. Boards that share a device id are
@@ -170,16 +218,4 @@ func ByID(id pci.ID) (Product, bool) {
 		return Product{}, false
 	}
 	return *near, true
-}
-
-// ByName returns the product that its driver calls name.
-func ByName(name string) (Product, bool) {
-	for _, group := range [][]Product{datacentre, workstation, others} {
-		for _, p := range group {
-			if p.Name == name && name != "" {
-				return p, true
-			}
-		}
-	}
-	return Product{}, false
 }

@@ -1,16 +1,9 @@
 package catalog
 
+import "gpurig/core/host"
+
 // A MIGProfile is one kind of GPU instance that a product can be cut into.
-type MIGProfile struct {
-	Name      string // "3g.20gb", "1g.5gb+me"
-	ID        int    // as nvidia-smi mig -lgip prints it; not NVML's enumeration
-	Count     int    // how many fit on an empty GPU
-	Compute   int    // compute slices: the "3" of 3g
-	Size      int    // memory slices
-	Starts    []int  // memory slices where one may begin
-	MemoryMiB uint64 // drifts between drivers: never a key
-	SMs       int
-}
+type MIGProfile = host.MIGProfile
 
 var (
 	any7  = []int{0, 1, 2, 3, 4, 5, 6}

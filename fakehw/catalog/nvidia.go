@@ -104,6 +104,12 @@ var workstation = []Product{
 	{Key: "rtx-a6000", Name: "NVIDIA RTX A6000", ID: nv(0x2230, 0x1459), Class: pci.ClassVGA, Revision: 0xa1, MemoryMiB: 49140, // id and memory from common reports, unverified
 		ComputeCap: "8.6", VBIOS: "94.02.5C.00.02", DMABits: 47, BARs: geforce(64 * gib), Driver: "nvidia", Render: true, Connectors: outputs,
 		Companions: []Companion{audio(pci.NVIDIA, 0x1aef, pci.NVIDIA, 0x1459)}},
+	{Key: "rtx-6000-ada", Name: "NVIDIA RTX 6000 Ada Generation", ID: nv(0x26b1, 0x16a1), Class: pci.ClassVGA, Revision: 0xa1, MemoryMiB: 49140, // subsystem unverified
+		ComputeCap: "8.9", VBIOS: "95.02.18.80.5F", DMABits: 47, BARs: geforce(64 * gib), Driver: "nvidia", Render: true, Connectors: outputs, // window, VBIOS unverified
+		Companions: []Companion{audio(pci.NVIDIA, 0x22ba, pci.NVIDIA, 0x16a1)}},
+	{Key: "rtx-pro-6000-max-q", Name: "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", ID: nv(0x2bb4, 0x204c), Class: pci.ClassVGA, Revision: 0xa1, MemoryMiB: 97887,
+		ComputeCap: "12.0", VBIOS: "98.02.55.00.02", DMABits: 52, BARs: geforce(128 * gib), Driver: "nvidia", Render: true, Connectors: outputs, MIG: rtxPro6000, Slices: 4, // ids, window, VBIOS unverified
+		Companions: []Companion{audio(pci.NVIDIA, 0x22e8, pci.NVIDIA, 0x0000)}},
 	{Key: "rtx-pro-6000-workstation", Name: "NVIDIA RTX PRO 6000 Blackwell Workstation Edition", ID: nv(0x2bb1, 0x204b), Class: pci.ClassVGA, Revision: 0xa1, MemoryMiB: 97887,
 		ComputeCap: "12.0", VBIOS: "98.02.55.00.02", DMABits: 52, BARs: geforce(128 * gib), Driver: "nvidia", Render: true, Connectors: outputs, MIG: rtxPro6000, Slices: 4, // window, VBIOS unverified
 		Companions: []Companion{audio(pci.NVIDIA, 0x22e8, pci.NVIDIA, 0x0000)}},

@@ -26,10 +26,7 @@ var machines = map[string]Processors{
 // has 32 cores a node and one thread a core.
 func ProcessorsOf(gpus []host.GPU) Processors {
 	for _, g := range gpus {
-		if g.PCI == nil {
-			continue
-		}
-		if p, ok := ByID(g.PCI.ID); ok {
+		if p, ok := OfGPU(g); ok {
 			if m, ok := machines[p.Key]; ok {
 				return m
 			}

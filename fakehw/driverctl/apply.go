@@ -23,7 +23,7 @@ func Apply(s State, c Command, on Conditions) (State, Reply) {
 		return s, refusal
 	}
 	a := applying{state: s, gpu: g, cmd: c, on: on}
-	a.product, a.known = catalog.ByID(g.PCI.ID)
+	a.product, a.known = catalog.OfGPU(g)
 	switch c.Verb {
 	case SetMIGMode:
 		return a.migMode()

@@ -77,7 +77,7 @@ func inTable(driver string, f host.PCIFunction) bool {
 	case "xhci_hcd":
 		return f.Class == 0x0c0330
 	}
-	p, ok := catalog.ByID(f.ID)
+	p, ok := catalog.Of(f)
 	return ok && p.Driver == driver
 }
 
@@ -107,7 +107,7 @@ func (w *write) probe(driver string, f host.PCIFunction) syscall.Errno {
 	case "nvidia":
 		// nv_pci_probe answers -1 for what it does not support, and for virtual
 		// functions unless it is built for vGPU hosts.
-		if _, ok := catalog.ByID(f.ID); !ok || !inTable(driver, f) || virtual && w.m.Driver.VGPU == "" {
+		if _, ok := catalog.Of(f); !ok || !inTable(driver, f) || virtual && w.m.Driver.VGPU == "" {
 			return syscall.EPERM
 		}
 	default:

@@ -97,7 +97,7 @@ func ComputeProfileName(profile string, n int) string {
 // shareOf returns the share of a profile of g; nothing where the catalogue does
 // not have it.
 func shareOf(g host.GPU, profile string) share {
-	if p, ok := productOf(g); ok {
+	if p, ok := catalog.OfGPU(g); ok {
 		if m, ok := p.MIGProfile(profile); ok {
 			return share{m.SMs, p.Engines(m)}
 		}
@@ -118,18 +118,10 @@ func placements(p catalog.Product, g host.GPU) []catalog.Placement {
 	return out
 }
 
-// productOf returns what g is, of a PCI function.
-func productOf(g host.GPU) (catalog.Product, bool) {
-	if g.PCI == nil {
-		return catalog.Product{}, false
-	}
-	return catalog.ByID(g.PCI.ID)
-}
-
 // geometry returns the MIG profiles of a product; none for one that knows no MIG
 // or that the catalogue does not have.
 func geometry(g host.GPU) []catalog.MIGProfile {
-	p, _ := productOf(g)
+	p, _ := catalog.OfGPU(g)
 	return p.MIG
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/catalog"
 )
 
 const mib = 1 << 20
@@ -204,7 +205,7 @@ func (g *gpu) IsMigDeviceHandle() (bool, nvml.Return) {
 // GetMigMode returns the current and the pending mode. GPUs that know no MIG do
 // not support the question, but for Thor's.
 func (g *gpu) GetMigMode() (int, int, nvml.Return) {
-	p, _ := productOf(g.GPU)
+	p, _ := catalog.OfGPU(g.GPU)
 	mode, r := answer(g.check("DeviceGetMigMode"), maxMIGDevices(g.GPU) > 0 || p.Key == thor, nvml.DEVICE_MIG_DISABLE)
 	if r != nvml.SUCCESS {
 		return 0, 0, r
@@ -260,7 +261,7 @@ func (g *gpu) serial() string {
 		return ""
 	}
 	h := fnv.New32a()
-	if p, _ := productOf(g.GPU); p.Coherent() {
+	if p, _ := catalog.OfGPU(g.GPU); p.Coherent() {
 		fmt.Fprint(h, p.Key, " ", g.PCI.NUMANode)
 	} else {
 		h.Write([]byte(g.UUID))

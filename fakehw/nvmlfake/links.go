@@ -82,7 +82,7 @@ func (l *list) links(m host.Model, g host.GPU, p catalog.Product) {
 			continue
 		}
 		l.at("DeviceGetTopologyCommonAncestor", i, int(between(g, other)))
-		o, _ := catalog.ByID(other.PCI.ID)
+		o, _ := catalog.OfGPU(other)
 		status, link := nvml.P2P_STATUS_OK, nvml.P2P_STATUS_NOT_SUPPORTED
 		if s, _ := o.Readings(); !s.ECC || o.Key != p.Key {
 			status = nvml.P2P_STATUS_CHIPSET_NOT_SUPPORTED
@@ -122,7 +122,7 @@ func fabric(m host.Model, p catalog.Product) bool { return p.Fabric() && linked(
 // fabricUp reports whether somebody has set the fabric up.
 func (g *gpu) fabricUp() bool {
 	m := g.lib.model
-	p, ok := catalog.ByID(g.PCI.ID)
+	p, ok := catalog.OfGPU(g.GPU)
 	return ok && (p.Coherent() || m.Userspace != nil && m.Userspace.Fabric)
 }
 

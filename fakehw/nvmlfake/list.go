@@ -55,7 +55,7 @@ func Readings(m host.Model, g host.GPU) []Reading {
 	if g.PCI == nil || m.Driver == nil {
 		return nil
 	}
-	p, ok := catalog.ByID(g.PCI.ID)
+	p, ok := catalog.OfGPU(g)
 	if !ok {
 		return nil
 	}

@@ -87,10 +87,8 @@ func (m *migDevice) GetMemoryInfo() (nvml.Memory, nvml.Return) {
 // 32767MiB of 65536MiB for four slices of eight.
 func (m *migDevice) GetBAR1MemoryInfo() (nvml.BAR1Memory, nvml.Return) {
 	var size uint64
-	if m.gpu.PCI != nil {
-		if p, ok := catalog.ByID(m.gpu.PCI.ID); ok && p.Slices > 0 {
-			size = m.gpu.bar1() / uint64(p.Slices) * uint64(m.ci.parent.Size)
-		}
+	if p, ok := catalog.OfGPU(m.gpu.GPU); ok && p.Slices > 0 {
+		size = m.gpu.bar1() / uint64(p.Slices) * uint64(m.ci.parent.Size)
 	}
 	if size > mib {
 		size -= mib
@@ -232,10 +230,7 @@ func (g *gpu) GetGpuInstanceRemainingCapacity(p *nvml.GpuInstanceProfileInfo) (i
 	case p == nil:
 		return 0, nvml.ERROR_INVALID_ARGUMENT
 	}
-	var product catalog.Product
-	if g.PCI != nil {
-		product, _ = catalog.ByID(g.PCI.ID)
-	}
+	product, _ := catalog.OfGPU(g.GPU)
 	for _, k := range product.MIG {
 		if uint32(k.ID) == p.Id {
 			return product.Remaining(k, placements(product, g.GPU)), nvml.SUCCESS

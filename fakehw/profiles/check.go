@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurig/core/pci"
+	"gpurig/core/strictdoc"
 	"gpurig/fakehw/catalog"
 	"gpurig/fixtures/hosts"
 )
@@ -22,6 +23,7 @@ func (p *Profile) check(r reader) {
 	if p.Kernel == "" {
 		r.failAt("kernel", missing)
 	}
+	p.checkProducts(r)
 	p.checkDriver(r)
 	p.checkTegra(r)
 	count, seen := 0, map[pci.BDF]string{}
@@ -98,9 +100,9 @@ func (p *Profile) checkTegra(r reader) {
 // checkSlots checks one entry of gpus or nvswitches and returns how many
 // functions it stands for.
 func (p *Profile) checkSlots(r reader, path string, g *GPU, seen map[pci.BDF]string) int {
-	product, err := catalog.Find(g.Product)
+	product, _, err := p.product(g.Product)
 	if err != nil {
-		r.failAt(path+".product", needed(g.Product, err))
+		r.At(strictdoc.Path(path+".product"), "A board that is not in the catalogue is described under products: ids, memory, windows, MIG profiles.", "%s.product: %w", path, needed(g.Product, err))
 		return 0
 	}
 	isSwitch := product.Driver == "nvidia-nvswitch"

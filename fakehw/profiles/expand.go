@@ -135,12 +135,13 @@ func (p *Profile) tegra(m *host.Model) {
 func (p *Profile) hardware(m *host.Model) {
 	group := p.freeGroups()
 	for _, e := range p.GPUs {
-		product, err := catalog.Find(e.Product)
+		product, board, err := p.product(e.Product)
 		if err != nil {
 			continue
 		}
 		for i, a := range e.At {
 			f := p.function(product, e, i, a, group)
+			f.Board = board
 			f.Driver = e.Driver
 			switch {
 			case e.Driver == "none":

@@ -46,20 +46,21 @@ type Profile struct {
 	Name        string // file name without ".yaml"
 	Description string // the first comment
 
-	Arch       string            `yaml:"arch" words:"x86_64 aarch64"`
-	Kernel     string            `yaml:"kernel"`
-	Cmdline    string            `yaml:"cmdline"`
-	OS         OS                `yaml:"os"`
-	IOMMU      bool              `yaml:"iommu"`
-	Driver     *Driver           `yaml:"driver"`
-	Drivers    []string          `yaml:"drivers,single" max:"16"` // of PCI functions, loaded beside and without use
-	Userspace  Userspace         `yaml:"userspace"`
-	GPUs       []GPU             `yaml:"gpus" max:"64"`
-	NVSwitches []GPU             // product, addresses, NUMA nodes and groups only
-	IMEX       int               `yaml:"imex-channels" range:"0..2048"`
-	GPUDirect  fakehw.GPUDirect  `yaml:"gpudirect"`
-	Tegra      *Tegra            `yaml:"tegra"`
-	Majors     map[string]uint32 `yaml:"majors" range:"1..511"`
+	Arch       string             `yaml:"arch" words:"x86_64 aarch64"`
+	Kernel     string             `yaml:"kernel"`
+	Cmdline    string             `yaml:"cmdline"`
+	OS         OS                 `yaml:"os"`
+	IOMMU      bool               `yaml:"iommu"`
+	Driver     *Driver            `yaml:"driver"`
+	Drivers    []string           `yaml:"drivers,single" max:"16"` // of PCI functions, loaded beside and without use
+	Userspace  Userspace          `yaml:"userspace"`
+	Products   map[string]Product `yaml:"products" max:"16"` // of GPUs, which the catalogue does not have
+	GPUs       []GPU              `yaml:"gpus" max:"64"`
+	NVSwitches []GPU              // product, addresses, NUMA nodes and groups only
+	IMEX       int                `yaml:"imex-channels" range:"0..2048"`
+	GPUDirect  fakehw.GPUDirect   `yaml:"gpudirect"`
+	Tegra      *Tegra             `yaml:"tegra"`
+	Majors     map[string]uint32  `yaml:"majors" range:"1..511"`
 	Nodes      []device.Node
 	Without    []string   `yaml:"without"` // nodes that are not there
 	Faults     fault.List // what is broken; Model is the host without them

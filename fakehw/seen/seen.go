@@ -87,10 +87,8 @@ func (h *Host) Boards() []string {
 }
 
 func productOf(g host.GPU) (catalog.Product, bool) {
-	if g.PCI == nil {
-		return catalog.Product{}, false
-	}
-	return catalog.ByID(g.PCI.ID)
+	p, ok := catalog.OfGPU(g)
+	return p, ok && g.PCI.Board == nil // no record is about a board that a profile describes
 }
 
 // gpu returns what is said of a GPU.
