@@ -35,10 +35,18 @@ const (
 	RootEnv  = "GPURIG_DEV_ROOT"   // for tests: put before /dev and /proc, where files stand for nodes
 )
 
-//go:generate go run ./internal/gen internal/gen/names.txt csrc csrc/stubs.c
+//go:generate go run ./internal/gen symbols.txt csrc csrc/stubs.c
 
-//go:embed csrc/*.c csrc/*.h
-var sources embed.FS
+var (
+	//go:embed csrc/*.c csrc/*.h
+	sources embed.FS
+	//go:embed symbols.txt
+	symbols string
+)
+
+// Symbols are the names that NVIDIA's library exports. The compiled one has those of
+// all branches.
+var Symbols = clib.ParseSymbols(symbols)
 
 // Build compiles the library, once per content, and returns its path; see
 // clib.Library. An empty dir is gpurig/cuda in the user's cache folder. Without a C

@@ -7,8 +7,16 @@ import (
 	"gpurig/fakehw/clib"
 )
 
-//go:embed csrc/*.c csrc/*.h
-var sources embed.FS
+var (
+	//go:embed csrc/*.c csrc/*.h
+	sources embed.FS
+	//go:embed symbols.txt
+	symbols string
+)
+
+// Symbols are the names that NVIDIA's library exports. The compiled one has those of
+// all branches, and those of nvml.h that none of them has yet.
+var Symbols = clib.ParseSymbols(symbols)
 
 // ErrNoCompiler marks a machine without a C compiler.
 var ErrNoCompiler = clib.ErrNoCompiler

@@ -2,7 +2,8 @@
 // compiled when it is needed, that unmodified programs load
 // in place of NVIDIA's.
 //
-// Every function of nvml.h exists. What package nvmlfake models is answered from
+// Every function of nvml.h exists, and every name that the library of a driver exports;
+// Symbols says which of them each has. What package nvmlfake models is answered from
 // the state of the host, a text file that State writes. The library reads it when
 // it is initialised and again whenever the file was replaced. All other calls
 // return NVML_ERROR_NOT_SUPPORTED. Tests compare the two packages call by call.
@@ -27,4 +28,4 @@ const (
 // SONAME is the library's name to the loader.
 const SONAME = "libnvidia-ml.so.1"
 
-//go:generate go run ./internal/gen csrc csrc/stubs.c
+//go:generate go run ./internal/gen symbols.txt csrc csrc/stubs.c

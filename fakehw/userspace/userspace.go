@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -20,6 +21,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/show"
+	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/clib"
 	"gpurig/fakehw/cudalib"
 	"gpurig/fakehw/driverctl"
@@ -45,15 +47,16 @@ type Options struct {
 
 // An artefact is something of the driver that works.
 type artefact struct {
-	name  string // of its file: of a library also with another version
-	build func(ctx context.Context, cache string) (string, error)
+	name    string // of its file: of a library also with another version
+	build   func(ctx context.Context, cache string) (string, error)
+	symbols clib.Symbols // of a library
 }
 
 var artefacts = []artefact{
-	{nvmllib.SONAME, nvmllib.Build},
-	{cudalib.SONAME, cudalib.Build},
-	{path.Base(smi.Path), smi.Build},
-	{path.Base(smi.ModprobePath), smi.BuildModprobe},
+	{nvmllib.SONAME, nvmllib.Build, nvmllib.Symbols},
+	{cudalib.SONAME, cudalib.Build, cudalib.Symbols},
+	{path.Base(smi.Path), smi.Build, nil},
+	{path.Base(smi.ModprobePath), smi.BuildModprobe, nil},
 }
 
 // Add puts the working user space of h into the machine that o describes. Without
@@ -115,17 +118,35 @@ func replacements(ctx context.Context, h *live.Host, opts Options) (map[string][
 	}
 	var errs []error
 	out := map[string][]byte{}
-	for i := range artefacts {
+	for i, a := range artefacts {
 		r := <-results[i]
 		errs = append(errs, r.err)
 		if r.err != nil {
 			continue
 		}
 		for _, p := range found[i] {
-			out[p] = r.data
+			data, err := a.of(p, h.Model().Userspace.Version, r.data)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p, err)
+			}
+			out[p] = data
 		}
 	}
 	return out, cmp.Or(errs...)
+}
+
+// of returns the content of a file of the host. A library exports what that of its
+// version does, which its name tells but on a Tegra.
+func (a artefact) of(file, version string, data []byte) ([]byte, error) {
+	if a.symbols == nil {
+		return data, nil
+	}
+	_, named, _ := strings.Cut(path.Base(file), ".so.")
+	branch := catalog.BranchNumber(named)
+	if branch < 100 {
+		branch = catalog.BranchNumber(version)
+	}
+	return a.symbols.Of(branch, data)
 }
 
 func (a artefact) content(ctx context.Context, cache string) ([]byte, error) {

@@ -1,6 +1,9 @@
 package userspace_test
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"slices"
 	"strings"
@@ -53,4 +56,65 @@ func TestWhichFilesAreReplaced(t *testing.T) {
 			t.Errorf("%s: %s; want %s", profile, g, want)
 		}
 	}
+}
+
+// The libraries of a driver export what those of its packages do: how many names was
+// counted there.
+func TestLibrariesHaveTheNamesOfTheirVersion(t *testing.T) {
+	for profile, want := range map[string][2]int{"dgx-a100": {332, 620}, "dgx-h100": {350, 656}, "l40s-server": {404, 707}} {
+		h := machinetest.Host(t, profile)
+		o := machinetest.Working(t, h, machine.Options{})
+		for p, data := range o.Files {
+			i := slices.IndexFunc([]string{"/libnvidia-ml.so.", "/libcuda.so."}, func(name string) bool { return strings.Contains(p, name) })
+			if i < 0 {
+				continue
+			}
+			f, err := elf.NewFile(bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			symbols, err := f.DynamicSymbols()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, s := range symbols {
+				if s.Section != elf.SHN_UNDEF {
+					n++
+				}
+			}
+			if n != want[i] {
+				t.Errorf("%s: %s exports %d names; want %d", profile, p, n, want[i])
+			}
+			for _, s := range libraryCalls(t, f) { // else the library would call address 0
+				if slices.ContainsFunc(symbols, func(x elf.Symbol) bool { return x.Name == s && x.Section == elf.SHN_UNDEF }) {
+					t.Errorf("%s: %s calls its own %s, which is hidden", profile, p, s)
+				}
+			}
+		}
+	}
+}
+
+// libraryCalls returns the names of NVIDIA's that a library calls through its table.
+func libraryCalls(t *testing.T, f *elf.File) []string {
+	t.Helper()
+	table, err := f.Section(".rela.plt").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for ; len(table) >= 24; table = table[24:] {
+		name := symbols[binary.LittleEndian.Uint32(table[12:])-1].Name
+		if name == "cuStreamGetDevice" { // from its form for another default stream, which came with it
+			continue
+		}
+		if strings.HasPrefix(name, "cu") || strings.HasPrefix(name, "nvml") {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -20,7 +20,8 @@ static int by_name(const void *key, const void *row) { return strcmp(key, ((cons
 
 static const struct named *named(const char *name)
 {
-	return bsearch(name, calls, (size_t)ncalls, sizeof *calls, by_name);
+	const struct named *x = bsearch(name, calls, (size_t)ncalls, sizeof *calls, by_name);
+	return x && x->call ? x : 0;
 }
 
 /* The CUDA version in which a later form of a call came, where it is not 3.2, as

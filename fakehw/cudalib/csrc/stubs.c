@@ -36,8 +36,12 @@ STUB(cuCheckpointProcessGetState)
 STUB(cuCheckpointProcessLock)
 STUB(cuCheckpointProcessRestore)
 STUB(cuCheckpointProcessUnlock)
+STUB(cuCoredumpDeregisterCompleteCallback)
+STUB(cuCoredumpDeregisterStartCallback)
 STUB(cuCoredumpGetAttribute)
 STUB(cuCoredumpGetAttributeGlobal)
+STUB(cuCoredumpRegisterCompleteCallback)
+STUB(cuCoredumpRegisterStartCallback)
 STUB(cuCoredumpSetAttribute)
 STUB(cuCoredumpSetAttributeGlobal)
 STUB(cuCtxAttach)
@@ -52,6 +56,7 @@ STUB(cuCtxWaitEvent)
 STUB(cuDestroyExternalMemory)
 STUB(cuDestroyExternalSemaphore)
 STUB(cuDevResourceGenerateDesc)
+STUB(cuDevSmResourceSplit)
 STUB(cuDevSmResourceSplitByCount)
 STUB(cuDeviceGetDefaultMemPool)
 STUB(cuDeviceGetDevResource)
@@ -68,6 +73,7 @@ STUB(cuDeviceSetGraphMemAttribute)
 STUB(cuDeviceSetMemPool)
 STUB(cuDeviceTotalMem)
 STUB(cuDeviceUnregisterAsyncNotification)
+STUB(cuDriverGetGpuCodeIsaVersion)
 STUB(cuEGLApiInit)
 STUB(cuEGLStreamConsumerAcquireFrame)
 STUB(cuEGLStreamConsumerConnect)
@@ -78,13 +84,13 @@ STUB(cuEGLStreamProducerConnect)
 STUB(cuEGLStreamProducerDisconnect)
 STUB(cuEGLStreamProducerPresentFrame)
 STUB(cuEGLStreamProducerReturnFrame)
-STUB(cuEventCreateFromEGLSync)
 SAME(cuEventDestroy, cuEventDestroy_v2)
 SAME(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags)
 SAME(cuEventRecord_ptsz, cuEventRecord)
 STUB(cuExternalMemoryGetMappedBuffer)
 STUB(cuExternalMemoryGetMappedMipmappedArray)
 STUB(cuFlushGPUDirectRDMAWrites)
+STUB(cuFuncGetParamCount)
 STUB(cuFuncSetBlockShape)
 STUB(cuFuncSetSharedSize)
 STUB(cuGLCtxCreate)
@@ -95,7 +101,9 @@ STUB(cuGLInit)
 STUB(cuGLMapBufferObject)
 STUB(cuGLMapBufferObjectAsync)
 STUB(cuGLMapBufferObjectAsync_v2)
+STUB(cuGLMapBufferObjectAsync_v2_ptsz)
 STUB(cuGLMapBufferObject_v2)
+STUB(cuGLMapBufferObject_v2_ptds)
 STUB(cuGLRegisterBufferObject)
 STUB(cuGLSetBufferObjectMapFlags)
 STUB(cuGLUnmapBufferObject)
@@ -141,6 +149,7 @@ STUB(cuGraphExecEventWaitNodeSetEvent)
 STUB(cuGraphExecExternalSemaphoresSignalNodeSetParams)
 STUB(cuGraphExecExternalSemaphoresWaitNodeSetParams)
 STUB(cuGraphExecGetFlags)
+STUB(cuGraphExecGetId)
 STUB(cuGraphExecHostNodeSetParams)
 STUB(cuGraphExecKernelNodeSetParams)
 STUB(cuGraphExecKernelNodeSetParams_v2)
@@ -155,6 +164,7 @@ STUB(cuGraphExternalSemaphoresWaitNodeGetParams)
 STUB(cuGraphExternalSemaphoresWaitNodeSetParams)
 STUB(cuGraphGetEdges)
 STUB(cuGraphGetEdges_v2)
+STUB(cuGraphGetId)
 STUB(cuGraphGetNodes)
 STUB(cuGraphGetRootNodes)
 STUB(cuGraphHostNodeGetParams)
@@ -180,11 +190,15 @@ STUB(cuGraphMemcpyNodeSetParams)
 STUB(cuGraphMemsetNodeGetParams)
 STUB(cuGraphMemsetNodeSetParams)
 STUB(cuGraphNodeFindInClone)
+STUB(cuGraphNodeGetContainingGraph)
 STUB(cuGraphNodeGetDependencies)
 STUB(cuGraphNodeGetDependencies_v2)
 STUB(cuGraphNodeGetDependentNodes)
 STUB(cuGraphNodeGetDependentNodes_v2)
 STUB(cuGraphNodeGetEnabled)
+STUB(cuGraphNodeGetLocalId)
+STUB(cuGraphNodeGetParams)
+STUB(cuGraphNodeGetToolsId)
 STUB(cuGraphNodeGetType)
 STUB(cuGraphNodeSetEnabled)
 STUB(cuGraphNodeSetParams)
@@ -226,6 +240,7 @@ STUB(cuIpcGetMemHandle)
 STUB(cuIpcOpenEventHandle)
 STUB(cuIpcOpenMemHandle)
 STUB(cuIpcOpenMemHandle_v2)
+STUB(cuKernelGetParamCount)
 STUB(cuLaunch)
 STUB(cuLaunchCooperativeKernel)
 STUB(cuLaunchCooperativeKernelMultiDevice)
@@ -234,6 +249,8 @@ STUB(cuLaunchGrid)
 STUB(cuLaunchGridAsync)
 STUB(cuLaunchHostFunc)
 STUB(cuLaunchHostFunc_ptsz)
+STUB(cuLaunchHostFunc_v2)
+STUB(cuLaunchHostFunc_v2_ptsz)
 SAME(cuLaunchKernelEx_ptsz, cuLaunchKernelEx)
 SAME(cuLaunchKernel_ptsz, cuLaunchKernel)
 STUB(cuLibraryGetUnifiedFunction)
@@ -274,6 +291,8 @@ STUB(cuMemGetAccess)
 STUB(cuMemGetAddressRange)
 STUB(cuMemGetAllocationGranularity)
 STUB(cuMemGetAllocationPropertiesFromHandle)
+STUB(cuMemGetAttribute)
+STUB(cuMemGetAttribute_v2)
 STUB(cuMemGetDefaultMemPool)
 STUB(cuMemGetHandleForAddressRange)
 STUB(cuMemGetInfo)
@@ -310,7 +329,6 @@ STUB(cuMemSetMemPool)
 STUB(cuMemUnmap)
 STUB(cuMemcpy2D)
 STUB(cuMemcpy2DAsync)
-STUB(cuMemcpy2DAsync_ptsz)
 STUB(cuMemcpy2DAsync_v2)
 STUB(cuMemcpy2DAsync_v2_ptsz)
 STUB(cuMemcpy2DUnaligned)
@@ -320,7 +338,6 @@ STUB(cuMemcpy2D_v2)
 STUB(cuMemcpy2D_v2_ptds)
 STUB(cuMemcpy3D)
 STUB(cuMemcpy3DAsync)
-STUB(cuMemcpy3DAsync_ptsz)
 STUB(cuMemcpy3DAsync_v2)
 STUB(cuMemcpy3DAsync_v2_ptsz)
 STUB(cuMemcpy3DBatchAsync)
@@ -331,6 +348,8 @@ STUB(cuMemcpy3DPeer)
 STUB(cuMemcpy3DPeerAsync)
 STUB(cuMemcpy3DPeerAsync_ptsz)
 STUB(cuMemcpy3DPeer_ptds)
+STUB(cuMemcpy3DWithAttributesAsync)
+STUB(cuMemcpy3DWithAttributesAsync_ptsz)
 STUB(cuMemcpy3D_v2)
 STUB(cuMemcpy3D_v2_ptds)
 SAME(cuMemcpyAsync_ptsz, cuMemcpyAsync)
@@ -342,7 +361,6 @@ STUB(cuMemcpyAtoD_v2)
 STUB(cuMemcpyAtoD_v2_ptds)
 STUB(cuMemcpyAtoH)
 STUB(cuMemcpyAtoHAsync)
-STUB(cuMemcpyAtoHAsync_ptsz)
 STUB(cuMemcpyAtoHAsync_v2)
 STUB(cuMemcpyAtoHAsync_v2_ptsz)
 STUB(cuMemcpyAtoH_v2)
@@ -356,28 +374,26 @@ STUB(cuMemcpyDtoA_v2)
 STUB(cuMemcpyDtoA_v2_ptds)
 STUB(cuMemcpyDtoD)
 STUB(cuMemcpyDtoDAsync)
-STUB(cuMemcpyDtoDAsync_ptsz)
 SAME(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync_v2)
 SAME(cuMemcpyDtoD_v2_ptds, cuMemcpyDtoD_v2)
 STUB(cuMemcpyDtoH)
 STUB(cuMemcpyDtoHAsync)
-STUB(cuMemcpyDtoHAsync_ptsz)
 SAME(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync_v2)
 SAME(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH_v2)
 STUB(cuMemcpyHtoA)
 STUB(cuMemcpyHtoAAsync)
-STUB(cuMemcpyHtoAAsync_ptsz)
 STUB(cuMemcpyHtoAAsync_v2)
 STUB(cuMemcpyHtoAAsync_v2_ptsz)
 STUB(cuMemcpyHtoA_v2)
 STUB(cuMemcpyHtoA_v2_ptds)
 STUB(cuMemcpyHtoD)
 STUB(cuMemcpyHtoDAsync)
-STUB(cuMemcpyHtoDAsync_ptsz)
 SAME(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync_v2)
 SAME(cuMemcpyHtoD_v2_ptds, cuMemcpyHtoD_v2)
 SAME(cuMemcpyPeerAsync_ptsz, cuMemcpyPeerAsync)
 SAME(cuMemcpyPeer_ptds, cuMemcpyPeer)
+STUB(cuMemcpyWithAttributesAsync)
+STUB(cuMemcpyWithAttributesAsync_ptsz)
 SAME(cuMemcpy_ptds, cuMemcpy)
 STUB(cuMemsetD16)
 SAME(cuMemsetD16Async_ptsz, cuMemsetD16Async)
@@ -408,7 +424,9 @@ STUB(cuModuleGetTexRef)
 STUB(cuModuleLoadFatBinary)
 STUB(cuMulticastAddDevice)
 STUB(cuMulticastBindAddr)
+STUB(cuMulticastBindAddr_v2)
 STUB(cuMulticastBindMem)
+STUB(cuMulticastBindMem_v2)
 STUB(cuMulticastCreate)
 STUB(cuMulticastGetGranularity)
 STUB(cuMulticastUnbind)
@@ -432,6 +450,8 @@ STUB(cuStreamBatchMemOp_ptsz)
 STUB(cuStreamBatchMemOp_v2)
 STUB(cuStreamBatchMemOp_v2_ptsz)
 STUB(cuStreamBeginCapture)
+STUB(cuStreamBeginCaptureToCig)
+STUB(cuStreamBeginCaptureToCig_ptsz)
 STUB(cuStreamBeginCaptureToGraph)
 STUB(cuStreamBeginCaptureToGraph_ptsz)
 STUB(cuStreamBeginCapture_ptsz)
@@ -441,6 +461,8 @@ STUB(cuStreamCopyAttributes)
 STUB(cuStreamCopyAttributes_ptsz)
 SAME(cuStreamDestroy, cuStreamDestroy_v2)
 STUB(cuStreamEndCapture)
+STUB(cuStreamEndCaptureToCig)
+STUB(cuStreamEndCaptureToCig_ptsz)
 STUB(cuStreamEndCapture_ptsz)
 STUB(cuStreamGetAttribute)
 STUB(cuStreamGetAttribute_ptsz)
@@ -453,10 +475,11 @@ STUB(cuStreamGetCaptureInfo_v3_ptsz)
 SAME(cuStreamGetCtx_ptsz, cuStreamGetCtx)
 STUB(cuStreamGetCtx_v2)
 STUB(cuStreamGetCtx_v2_ptsz)
+STUB(cuStreamGetDevResource)
+STUB(cuStreamGetDevResource_ptsz)
 SAME(cuStreamGetDevice_ptsz, cuStreamGetDevice)
 SAME(cuStreamGetFlags_ptsz, cuStreamGetFlags)
 STUB(cuStreamGetGreenCtx)
-STUB(cuStreamGetGreenCtx_ptsz)
 SAME(cuStreamGetId_ptsz, cuStreamGetId)
 SAME(cuStreamGetPriority_ptsz, cuStreamGetPriority)
 SAME(cuStreamIsCapturing_ptsz, cuStreamIsCapturing)
@@ -539,7 +562,45 @@ STUB(cuVDPAUCtxCreate_v2)
 STUB(cuVDPAUGetDevice)
 STUB(cuWaitExternalSemaphoresAsync)
 STUB(cuWaitExternalSemaphoresAsync_ptsz)
+STUB(cudbgApiAttach)
+STUB(cudbgApiDetach)
+STUB(cudbgApiInit)
+STUB(cudbgGetAPI)
+STUB(cudbgGetAPIVersion)
+STUB(cudbgInitiateDebuggerAttachProcedureFd)
+STUB(cudbgMain)
+STUB(cudbgPreInit)
+STUB(cudbgReportAttachProcedureFinished)
+STUB(cudbgReportDriverApiError)
+STUB(cudbgReportDriverInternalError)
 
+API uint64_t cudbgApiClientPid;
+API uint64_t cudbgApiClientRevision;
+API uint64_t cudbgAttachHandlerAvailable;
+API uint64_t cudbgDebuggerCapabilities;
+API uint64_t cudbgDebuggerInitialized;
+API uint64_t cudbgDetachSuspendedDevicesMask;
+API uint64_t cudbgEnableIntegratedMemcheck;
+API uint64_t cudbgEnableLaunchBlocking;
+API uint64_t cudbgEnablePreemptionDebugging;
+API uint64_t cudbgInjectionPath;
+API uint64_t cudbgIpcFlag;
+API uint64_t cudbgReportDriverApiErrorFlags;
+API uint64_t cudbgReportedDriverApiErrorCode;
+API uint64_t cudbgReportedDriverApiErrorFuncNameAddr;
+API uint64_t cudbgReportedDriverApiErrorFuncNameSize;
+API uint64_t cudbgReportedDriverApiErrorNameAddr;
+API uint64_t cudbgReportedDriverApiErrorNameSize;
+API uint64_t cudbgReportedDriverApiErrorSource;
+API uint64_t cudbgReportedDriverApiErrorStringAddr;
+API uint64_t cudbgReportedDriverApiErrorStringSize;
+API uint64_t cudbgReportedDriverInternalErrorCode;
+API uint64_t cudbgResumeForAttachDetach;
+API uint64_t cudbgRpcEnabled;
+API uint64_t cudbgSessionId;
+API uint64_t cudbgUseExternalDebugger;
+
+/* A name that the driver's version does not have has no address: its symbol is weak. */
 #define NAME(call) extern char call##_address[] __asm__(#call);
 NAME(cuArray3DCreate)
 NAME(cuArray3DCreate_v2)
@@ -559,8 +620,12 @@ NAME(cuCheckpointProcessGetState)
 NAME(cuCheckpointProcessLock)
 NAME(cuCheckpointProcessRestore)
 NAME(cuCheckpointProcessUnlock)
+NAME(cuCoredumpDeregisterCompleteCallback)
+NAME(cuCoredumpDeregisterStartCallback)
 NAME(cuCoredumpGetAttribute)
 NAME(cuCoredumpGetAttributeGlobal)
+NAME(cuCoredumpRegisterCompleteCallback)
+NAME(cuCoredumpRegisterStartCallback)
 NAME(cuCoredumpSetAttribute)
 NAME(cuCoredumpSetAttributeGlobal)
 NAME(cuCtxAttach)
@@ -603,6 +668,7 @@ NAME(cuCtxWaitEvent)
 NAME(cuDestroyExternalMemory)
 NAME(cuDestroyExternalSemaphore)
 NAME(cuDevResourceGenerateDesc)
+NAME(cuDevSmResourceSplit)
 NAME(cuDevSmResourceSplitByCount)
 NAME(cuDeviceCanAccessPeer)
 NAME(cuDeviceComputeCapability)
@@ -641,6 +707,7 @@ NAME(cuDeviceSetMemPool)
 NAME(cuDeviceTotalMem)
 NAME(cuDeviceTotalMem_v2)
 NAME(cuDeviceUnregisterAsyncNotification)
+NAME(cuDriverGetGpuCodeIsaVersion)
 NAME(cuDriverGetVersion)
 NAME(cuEGLApiInit)
 NAME(cuEGLStreamConsumerAcquireFrame)
@@ -653,7 +720,6 @@ NAME(cuEGLStreamProducerDisconnect)
 NAME(cuEGLStreamProducerPresentFrame)
 NAME(cuEGLStreamProducerReturnFrame)
 NAME(cuEventCreate)
-NAME(cuEventCreateFromEGLSync)
 NAME(cuEventDestroy)
 NAME(cuEventDestroy_v2)
 NAME(cuEventElapsedTime)
@@ -670,6 +736,7 @@ NAME(cuFlushGPUDirectRDMAWrites)
 NAME(cuFuncGetAttribute)
 NAME(cuFuncGetModule)
 NAME(cuFuncGetName)
+NAME(cuFuncGetParamCount)
 NAME(cuFuncGetParamInfo)
 NAME(cuFuncIsLoaded)
 NAME(cuFuncLoad)
@@ -686,7 +753,9 @@ NAME(cuGLInit)
 NAME(cuGLMapBufferObject)
 NAME(cuGLMapBufferObjectAsync)
 NAME(cuGLMapBufferObjectAsync_v2)
+NAME(cuGLMapBufferObjectAsync_v2_ptsz)
 NAME(cuGLMapBufferObject_v2)
+NAME(cuGLMapBufferObject_v2_ptds)
 NAME(cuGLRegisterBufferObject)
 NAME(cuGLSetBufferObjectMapFlags)
 NAME(cuGLUnmapBufferObject)
@@ -736,6 +805,7 @@ NAME(cuGraphExecEventWaitNodeSetEvent)
 NAME(cuGraphExecExternalSemaphoresSignalNodeSetParams)
 NAME(cuGraphExecExternalSemaphoresWaitNodeSetParams)
 NAME(cuGraphExecGetFlags)
+NAME(cuGraphExecGetId)
 NAME(cuGraphExecHostNodeSetParams)
 NAME(cuGraphExecKernelNodeSetParams)
 NAME(cuGraphExecKernelNodeSetParams_v2)
@@ -750,6 +820,7 @@ NAME(cuGraphExternalSemaphoresWaitNodeGetParams)
 NAME(cuGraphExternalSemaphoresWaitNodeSetParams)
 NAME(cuGraphGetEdges)
 NAME(cuGraphGetEdges_v2)
+NAME(cuGraphGetId)
 NAME(cuGraphGetNodes)
 NAME(cuGraphGetRootNodes)
 NAME(cuGraphHostNodeGetParams)
@@ -775,11 +846,15 @@ NAME(cuGraphMemcpyNodeSetParams)
 NAME(cuGraphMemsetNodeGetParams)
 NAME(cuGraphMemsetNodeSetParams)
 NAME(cuGraphNodeFindInClone)
+NAME(cuGraphNodeGetContainingGraph)
 NAME(cuGraphNodeGetDependencies)
 NAME(cuGraphNodeGetDependencies_v2)
 NAME(cuGraphNodeGetDependentNodes)
 NAME(cuGraphNodeGetDependentNodes_v2)
 NAME(cuGraphNodeGetEnabled)
+NAME(cuGraphNodeGetLocalId)
+NAME(cuGraphNodeGetParams)
+NAME(cuGraphNodeGetToolsId)
 NAME(cuGraphNodeGetType)
 NAME(cuGraphNodeSetEnabled)
 NAME(cuGraphNodeSetParams)
@@ -826,6 +901,7 @@ NAME(cuKernelGetAttribute)
 NAME(cuKernelGetFunction)
 NAME(cuKernelGetLibrary)
 NAME(cuKernelGetName)
+NAME(cuKernelGetParamCount)
 NAME(cuKernelGetParamInfo)
 NAME(cuKernelSetAttribute)
 NAME(cuKernelSetCacheConfig)
@@ -837,6 +913,8 @@ NAME(cuLaunchGrid)
 NAME(cuLaunchGridAsync)
 NAME(cuLaunchHostFunc)
 NAME(cuLaunchHostFunc_ptsz)
+NAME(cuLaunchHostFunc_v2)
+NAME(cuLaunchHostFunc_v2_ptsz)
 NAME(cuLaunchKernel)
 NAME(cuLaunchKernelEx)
 NAME(cuLaunchKernelEx_ptsz)
@@ -897,6 +975,8 @@ NAME(cuMemGetAddressRange)
 NAME(cuMemGetAddressRange_v2)
 NAME(cuMemGetAllocationGranularity)
 NAME(cuMemGetAllocationPropertiesFromHandle)
+NAME(cuMemGetAttribute)
+NAME(cuMemGetAttribute_v2)
 NAME(cuMemGetDefaultMemPool)
 NAME(cuMemGetHandleForAddressRange)
 NAME(cuMemGetInfo)
@@ -940,7 +1020,6 @@ NAME(cuMemUnmap)
 NAME(cuMemcpy)
 NAME(cuMemcpy2D)
 NAME(cuMemcpy2DAsync)
-NAME(cuMemcpy2DAsync_ptsz)
 NAME(cuMemcpy2DAsync_v2)
 NAME(cuMemcpy2DAsync_v2_ptsz)
 NAME(cuMemcpy2DUnaligned)
@@ -950,7 +1029,6 @@ NAME(cuMemcpy2D_v2)
 NAME(cuMemcpy2D_v2_ptds)
 NAME(cuMemcpy3D)
 NAME(cuMemcpy3DAsync)
-NAME(cuMemcpy3DAsync_ptsz)
 NAME(cuMemcpy3DAsync_v2)
 NAME(cuMemcpy3DAsync_v2_ptsz)
 NAME(cuMemcpy3DBatchAsync)
@@ -961,6 +1039,8 @@ NAME(cuMemcpy3DPeer)
 NAME(cuMemcpy3DPeerAsync)
 NAME(cuMemcpy3DPeerAsync_ptsz)
 NAME(cuMemcpy3DPeer_ptds)
+NAME(cuMemcpy3DWithAttributesAsync)
+NAME(cuMemcpy3DWithAttributesAsync_ptsz)
 NAME(cuMemcpy3D_v2)
 NAME(cuMemcpy3D_v2_ptds)
 NAME(cuMemcpyAsync)
@@ -973,7 +1053,6 @@ NAME(cuMemcpyAtoD_v2)
 NAME(cuMemcpyAtoD_v2_ptds)
 NAME(cuMemcpyAtoH)
 NAME(cuMemcpyAtoHAsync)
-NAME(cuMemcpyAtoHAsync_ptsz)
 NAME(cuMemcpyAtoHAsync_v2)
 NAME(cuMemcpyAtoHAsync_v2_ptsz)
 NAME(cuMemcpyAtoH_v2)
@@ -987,28 +1066,24 @@ NAME(cuMemcpyDtoA_v2)
 NAME(cuMemcpyDtoA_v2_ptds)
 NAME(cuMemcpyDtoD)
 NAME(cuMemcpyDtoDAsync)
-NAME(cuMemcpyDtoDAsync_ptsz)
 NAME(cuMemcpyDtoDAsync_v2)
 NAME(cuMemcpyDtoDAsync_v2_ptsz)
 NAME(cuMemcpyDtoD_v2)
 NAME(cuMemcpyDtoD_v2_ptds)
 NAME(cuMemcpyDtoH)
 NAME(cuMemcpyDtoHAsync)
-NAME(cuMemcpyDtoHAsync_ptsz)
 NAME(cuMemcpyDtoHAsync_v2)
 NAME(cuMemcpyDtoHAsync_v2_ptsz)
 NAME(cuMemcpyDtoH_v2)
 NAME(cuMemcpyDtoH_v2_ptds)
 NAME(cuMemcpyHtoA)
 NAME(cuMemcpyHtoAAsync)
-NAME(cuMemcpyHtoAAsync_ptsz)
 NAME(cuMemcpyHtoAAsync_v2)
 NAME(cuMemcpyHtoAAsync_v2_ptsz)
 NAME(cuMemcpyHtoA_v2)
 NAME(cuMemcpyHtoA_v2_ptds)
 NAME(cuMemcpyHtoD)
 NAME(cuMemcpyHtoDAsync)
-NAME(cuMemcpyHtoDAsync_ptsz)
 NAME(cuMemcpyHtoDAsync_v2)
 NAME(cuMemcpyHtoDAsync_v2_ptsz)
 NAME(cuMemcpyHtoD_v2)
@@ -1017,6 +1092,8 @@ NAME(cuMemcpyPeer)
 NAME(cuMemcpyPeerAsync)
 NAME(cuMemcpyPeerAsync_ptsz)
 NAME(cuMemcpyPeer_ptds)
+NAME(cuMemcpyWithAttributesAsync)
+NAME(cuMemcpyWithAttributesAsync_ptsz)
 NAME(cuMemcpy_ptds)
 NAME(cuMemsetD16)
 NAME(cuMemsetD16Async)
@@ -1068,7 +1145,9 @@ NAME(cuModuleLoadFatBinary)
 NAME(cuModuleUnload)
 NAME(cuMulticastAddDevice)
 NAME(cuMulticastBindAddr)
+NAME(cuMulticastBindAddr_v2)
 NAME(cuMulticastBindMem)
+NAME(cuMulticastBindMem_v2)
 NAME(cuMulticastCreate)
 NAME(cuMulticastGetGranularity)
 NAME(cuMulticastUnbind)
@@ -1101,6 +1180,8 @@ NAME(cuStreamBatchMemOp_ptsz)
 NAME(cuStreamBatchMemOp_v2)
 NAME(cuStreamBatchMemOp_v2_ptsz)
 NAME(cuStreamBeginCapture)
+NAME(cuStreamBeginCaptureToCig)
+NAME(cuStreamBeginCaptureToCig_ptsz)
 NAME(cuStreamBeginCaptureToGraph)
 NAME(cuStreamBeginCaptureToGraph_ptsz)
 NAME(cuStreamBeginCapture_ptsz)
@@ -1113,6 +1194,8 @@ NAME(cuStreamCreateWithPriority)
 NAME(cuStreamDestroy)
 NAME(cuStreamDestroy_v2)
 NAME(cuStreamEndCapture)
+NAME(cuStreamEndCaptureToCig)
+NAME(cuStreamEndCaptureToCig_ptsz)
 NAME(cuStreamEndCapture_ptsz)
 NAME(cuStreamGetAttribute)
 NAME(cuStreamGetAttribute_ptsz)
@@ -1126,12 +1209,13 @@ NAME(cuStreamGetCtx)
 NAME(cuStreamGetCtx_ptsz)
 NAME(cuStreamGetCtx_v2)
 NAME(cuStreamGetCtx_v2_ptsz)
+NAME(cuStreamGetDevResource)
+NAME(cuStreamGetDevResource_ptsz)
 NAME(cuStreamGetDevice)
 NAME(cuStreamGetDevice_ptsz)
 NAME(cuStreamGetFlags)
 NAME(cuStreamGetFlags_ptsz)
 NAME(cuStreamGetGreenCtx)
-NAME(cuStreamGetGreenCtx_ptsz)
 NAME(cuStreamGetId)
 NAME(cuStreamGetId_ptsz)
 NAME(cuStreamGetPriority)
@@ -1240,8 +1324,12 @@ const struct named calls[] = {
 	{"cuCheckpointProcessLock", cuCheckpointProcessLock_address},
 	{"cuCheckpointProcessRestore", cuCheckpointProcessRestore_address},
 	{"cuCheckpointProcessUnlock", cuCheckpointProcessUnlock_address},
+	{"cuCoredumpDeregisterCompleteCallback", cuCoredumpDeregisterCompleteCallback_address},
+	{"cuCoredumpDeregisterStartCallback", cuCoredumpDeregisterStartCallback_address},
 	{"cuCoredumpGetAttribute", cuCoredumpGetAttribute_address},
 	{"cuCoredumpGetAttributeGlobal", cuCoredumpGetAttributeGlobal_address},
+	{"cuCoredumpRegisterCompleteCallback", cuCoredumpRegisterCompleteCallback_address},
+	{"cuCoredumpRegisterStartCallback", cuCoredumpRegisterStartCallback_address},
 	{"cuCoredumpSetAttribute", cuCoredumpSetAttribute_address},
 	{"cuCoredumpSetAttributeGlobal", cuCoredumpSetAttributeGlobal_address},
 	{"cuCtxAttach", cuCtxAttach_address},
@@ -1284,6 +1372,7 @@ const struct named calls[] = {
 	{"cuDestroyExternalMemory", cuDestroyExternalMemory_address},
 	{"cuDestroyExternalSemaphore", cuDestroyExternalSemaphore_address},
 	{"cuDevResourceGenerateDesc", cuDevResourceGenerateDesc_address},
+	{"cuDevSmResourceSplit", cuDevSmResourceSplit_address},
 	{"cuDevSmResourceSplitByCount", cuDevSmResourceSplitByCount_address},
 	{"cuDeviceCanAccessPeer", cuDeviceCanAccessPeer_address},
 	{"cuDeviceComputeCapability", cuDeviceComputeCapability_address},
@@ -1322,6 +1411,7 @@ const struct named calls[] = {
 	{"cuDeviceTotalMem", cuDeviceTotalMem_address},
 	{"cuDeviceTotalMem_v2", cuDeviceTotalMem_v2_address},
 	{"cuDeviceUnregisterAsyncNotification", cuDeviceUnregisterAsyncNotification_address},
+	{"cuDriverGetGpuCodeIsaVersion", cuDriverGetGpuCodeIsaVersion_address},
 	{"cuDriverGetVersion", cuDriverGetVersion_address},
 	{"cuEGLApiInit", cuEGLApiInit_address},
 	{"cuEGLStreamConsumerAcquireFrame", cuEGLStreamConsumerAcquireFrame_address},
@@ -1334,7 +1424,6 @@ const struct named calls[] = {
 	{"cuEGLStreamProducerPresentFrame", cuEGLStreamProducerPresentFrame_address},
 	{"cuEGLStreamProducerReturnFrame", cuEGLStreamProducerReturnFrame_address},
 	{"cuEventCreate", cuEventCreate_address},
-	{"cuEventCreateFromEGLSync", cuEventCreateFromEGLSync_address},
 	{"cuEventDestroy", cuEventDestroy_address},
 	{"cuEventDestroy_v2", cuEventDestroy_v2_address},
 	{"cuEventElapsedTime", cuEventElapsedTime_address},
@@ -1351,6 +1440,7 @@ const struct named calls[] = {
 	{"cuFuncGetAttribute", cuFuncGetAttribute_address},
 	{"cuFuncGetModule", cuFuncGetModule_address},
 	{"cuFuncGetName", cuFuncGetName_address},
+	{"cuFuncGetParamCount", cuFuncGetParamCount_address},
 	{"cuFuncGetParamInfo", cuFuncGetParamInfo_address},
 	{"cuFuncIsLoaded", cuFuncIsLoaded_address},
 	{"cuFuncLoad", cuFuncLoad_address},
@@ -1367,7 +1457,9 @@ const struct named calls[] = {
 	{"cuGLMapBufferObject", cuGLMapBufferObject_address},
 	{"cuGLMapBufferObjectAsync", cuGLMapBufferObjectAsync_address},
 	{"cuGLMapBufferObjectAsync_v2", cuGLMapBufferObjectAsync_v2_address},
+	{"cuGLMapBufferObjectAsync_v2_ptsz", cuGLMapBufferObjectAsync_v2_ptsz_address},
 	{"cuGLMapBufferObject_v2", cuGLMapBufferObject_v2_address},
+	{"cuGLMapBufferObject_v2_ptds", cuGLMapBufferObject_v2_ptds_address},
 	{"cuGLRegisterBufferObject", cuGLRegisterBufferObject_address},
 	{"cuGLSetBufferObjectMapFlags", cuGLSetBufferObjectMapFlags_address},
 	{"cuGLUnmapBufferObject", cuGLUnmapBufferObject_address},
@@ -1417,6 +1509,7 @@ const struct named calls[] = {
 	{"cuGraphExecExternalSemaphoresSignalNodeSetParams", cuGraphExecExternalSemaphoresSignalNodeSetParams_address},
 	{"cuGraphExecExternalSemaphoresWaitNodeSetParams", cuGraphExecExternalSemaphoresWaitNodeSetParams_address},
 	{"cuGraphExecGetFlags", cuGraphExecGetFlags_address},
+	{"cuGraphExecGetId", cuGraphExecGetId_address},
 	{"cuGraphExecHostNodeSetParams", cuGraphExecHostNodeSetParams_address},
 	{"cuGraphExecKernelNodeSetParams", cuGraphExecKernelNodeSetParams_address},
 	{"cuGraphExecKernelNodeSetParams_v2", cuGraphExecKernelNodeSetParams_v2_address},
@@ -1431,6 +1524,7 @@ const struct named calls[] = {
 	{"cuGraphExternalSemaphoresWaitNodeSetParams", cuGraphExternalSemaphoresWaitNodeSetParams_address},
 	{"cuGraphGetEdges", cuGraphGetEdges_address},
 	{"cuGraphGetEdges_v2", cuGraphGetEdges_v2_address},
+	{"cuGraphGetId", cuGraphGetId_address},
 	{"cuGraphGetNodes", cuGraphGetNodes_address},
 	{"cuGraphGetRootNodes", cuGraphGetRootNodes_address},
 	{"cuGraphHostNodeGetParams", cuGraphHostNodeGetParams_address},
@@ -1456,11 +1550,15 @@ const struct named calls[] = {
 	{"cuGraphMemsetNodeGetParams", cuGraphMemsetNodeGetParams_address},
 	{"cuGraphMemsetNodeSetParams", cuGraphMemsetNodeSetParams_address},
 	{"cuGraphNodeFindInClone", cuGraphNodeFindInClone_address},
+	{"cuGraphNodeGetContainingGraph", cuGraphNodeGetContainingGraph_address},
 	{"cuGraphNodeGetDependencies", cuGraphNodeGetDependencies_address},
 	{"cuGraphNodeGetDependencies_v2", cuGraphNodeGetDependencies_v2_address},
 	{"cuGraphNodeGetDependentNodes", cuGraphNodeGetDependentNodes_address},
 	{"cuGraphNodeGetDependentNodes_v2", cuGraphNodeGetDependentNodes_v2_address},
 	{"cuGraphNodeGetEnabled", cuGraphNodeGetEnabled_address},
+	{"cuGraphNodeGetLocalId", cuGraphNodeGetLocalId_address},
+	{"cuGraphNodeGetParams", cuGraphNodeGetParams_address},
+	{"cuGraphNodeGetToolsId", cuGraphNodeGetToolsId_address},
 	{"cuGraphNodeGetType", cuGraphNodeGetType_address},
 	{"cuGraphNodeSetEnabled", cuGraphNodeSetEnabled_address},
 	{"cuGraphNodeSetParams", cuGraphNodeSetParams_address},
@@ -1507,6 +1605,7 @@ const struct named calls[] = {
 	{"cuKernelGetFunction", cuKernelGetFunction_address},
 	{"cuKernelGetLibrary", cuKernelGetLibrary_address},
 	{"cuKernelGetName", cuKernelGetName_address},
+	{"cuKernelGetParamCount", cuKernelGetParamCount_address},
 	{"cuKernelGetParamInfo", cuKernelGetParamInfo_address},
 	{"cuKernelSetAttribute", cuKernelSetAttribute_address},
 	{"cuKernelSetCacheConfig", cuKernelSetCacheConfig_address},
@@ -1518,6 +1617,8 @@ const struct named calls[] = {
 	{"cuLaunchGridAsync", cuLaunchGridAsync_address},
 	{"cuLaunchHostFunc", cuLaunchHostFunc_address},
 	{"cuLaunchHostFunc_ptsz", cuLaunchHostFunc_ptsz_address},
+	{"cuLaunchHostFunc_v2", cuLaunchHostFunc_v2_address},
+	{"cuLaunchHostFunc_v2_ptsz", cuLaunchHostFunc_v2_ptsz_address},
 	{"cuLaunchKernel", cuLaunchKernel_address},
 	{"cuLaunchKernelEx", cuLaunchKernelEx_address},
 	{"cuLaunchKernelEx_ptsz", cuLaunchKernelEx_ptsz_address},
@@ -1578,6 +1679,8 @@ const struct named calls[] = {
 	{"cuMemGetAddressRange_v2", cuMemGetAddressRange_v2_address},
 	{"cuMemGetAllocationGranularity", cuMemGetAllocationGranularity_address},
 	{"cuMemGetAllocationPropertiesFromHandle", cuMemGetAllocationPropertiesFromHandle_address},
+	{"cuMemGetAttribute", cuMemGetAttribute_address},
+	{"cuMemGetAttribute_v2", cuMemGetAttribute_v2_address},
 	{"cuMemGetDefaultMemPool", cuMemGetDefaultMemPool_address},
 	{"cuMemGetHandleForAddressRange", cuMemGetHandleForAddressRange_address},
 	{"cuMemGetInfo", cuMemGetInfo_address},
@@ -1621,7 +1724,6 @@ const struct named calls[] = {
 	{"cuMemcpy", cuMemcpy_address},
 	{"cuMemcpy2D", cuMemcpy2D_address},
 	{"cuMemcpy2DAsync", cuMemcpy2DAsync_address},
-	{"cuMemcpy2DAsync_ptsz", cuMemcpy2DAsync_ptsz_address},
 	{"cuMemcpy2DAsync_v2", cuMemcpy2DAsync_v2_address},
 	{"cuMemcpy2DAsync_v2_ptsz", cuMemcpy2DAsync_v2_ptsz_address},
 	{"cuMemcpy2DUnaligned", cuMemcpy2DUnaligned_address},
@@ -1631,7 +1733,6 @@ const struct named calls[] = {
 	{"cuMemcpy2D_v2_ptds", cuMemcpy2D_v2_ptds_address},
 	{"cuMemcpy3D", cuMemcpy3D_address},
 	{"cuMemcpy3DAsync", cuMemcpy3DAsync_address},
-	{"cuMemcpy3DAsync_ptsz", cuMemcpy3DAsync_ptsz_address},
 	{"cuMemcpy3DAsync_v2", cuMemcpy3DAsync_v2_address},
 	{"cuMemcpy3DAsync_v2_ptsz", cuMemcpy3DAsync_v2_ptsz_address},
 	{"cuMemcpy3DBatchAsync", cuMemcpy3DBatchAsync_address},
@@ -1642,6 +1743,8 @@ const struct named calls[] = {
 	{"cuMemcpy3DPeerAsync", cuMemcpy3DPeerAsync_address},
 	{"cuMemcpy3DPeerAsync_ptsz", cuMemcpy3DPeerAsync_ptsz_address},
 	{"cuMemcpy3DPeer_ptds", cuMemcpy3DPeer_ptds_address},
+	{"cuMemcpy3DWithAttributesAsync", cuMemcpy3DWithAttributesAsync_address},
+	{"cuMemcpy3DWithAttributesAsync_ptsz", cuMemcpy3DWithAttributesAsync_ptsz_address},
 	{"cuMemcpy3D_v2", cuMemcpy3D_v2_address},
 	{"cuMemcpy3D_v2_ptds", cuMemcpy3D_v2_ptds_address},
 	{"cuMemcpyAsync", cuMemcpyAsync_address},
@@ -1654,7 +1757,6 @@ const struct named calls[] = {
 	{"cuMemcpyAtoD_v2_ptds", cuMemcpyAtoD_v2_ptds_address},
 	{"cuMemcpyAtoH", cuMemcpyAtoH_address},
 	{"cuMemcpyAtoHAsync", cuMemcpyAtoHAsync_address},
-	{"cuMemcpyAtoHAsync_ptsz", cuMemcpyAtoHAsync_ptsz_address},
 	{"cuMemcpyAtoHAsync_v2", cuMemcpyAtoHAsync_v2_address},
 	{"cuMemcpyAtoHAsync_v2_ptsz", cuMemcpyAtoHAsync_v2_ptsz_address},
 	{"cuMemcpyAtoH_v2", cuMemcpyAtoH_v2_address},
@@ -1668,28 +1770,24 @@ const struct named calls[] = {
 	{"cuMemcpyDtoA_v2_ptds", cuMemcpyDtoA_v2_ptds_address},
 	{"cuMemcpyDtoD", cuMemcpyDtoD_address},
 	{"cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_address},
-	{"cuMemcpyDtoDAsync_ptsz", cuMemcpyDtoDAsync_ptsz_address},
 	{"cuMemcpyDtoDAsync_v2", cuMemcpyDtoDAsync_v2_address},
 	{"cuMemcpyDtoDAsync_v2_ptsz", cuMemcpyDtoDAsync_v2_ptsz_address},
 	{"cuMemcpyDtoD_v2", cuMemcpyDtoD_v2_address},
 	{"cuMemcpyDtoD_v2_ptds", cuMemcpyDtoD_v2_ptds_address},
 	{"cuMemcpyDtoH", cuMemcpyDtoH_address},
 	{"cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_address},
-	{"cuMemcpyDtoHAsync_ptsz", cuMemcpyDtoHAsync_ptsz_address},
 	{"cuMemcpyDtoHAsync_v2", cuMemcpyDtoHAsync_v2_address},
 	{"cuMemcpyDtoHAsync_v2_ptsz", cuMemcpyDtoHAsync_v2_ptsz_address},
 	{"cuMemcpyDtoH_v2", cuMemcpyDtoH_v2_address},
 	{"cuMemcpyDtoH_v2_ptds", cuMemcpyDtoH_v2_ptds_address},
 	{"cuMemcpyHtoA", cuMemcpyHtoA_address},
 	{"cuMemcpyHtoAAsync", cuMemcpyHtoAAsync_address},
-	{"cuMemcpyHtoAAsync_ptsz", cuMemcpyHtoAAsync_ptsz_address},
 	{"cuMemcpyHtoAAsync_v2", cuMemcpyHtoAAsync_v2_address},
 	{"cuMemcpyHtoAAsync_v2_ptsz", cuMemcpyHtoAAsync_v2_ptsz_address},
 	{"cuMemcpyHtoA_v2", cuMemcpyHtoA_v2_address},
 	{"cuMemcpyHtoA_v2_ptds", cuMemcpyHtoA_v2_ptds_address},
 	{"cuMemcpyHtoD", cuMemcpyHtoD_address},
 	{"cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_address},
-	{"cuMemcpyHtoDAsync_ptsz", cuMemcpyHtoDAsync_ptsz_address},
 	{"cuMemcpyHtoDAsync_v2", cuMemcpyHtoDAsync_v2_address},
 	{"cuMemcpyHtoDAsync_v2_ptsz", cuMemcpyHtoDAsync_v2_ptsz_address},
 	{"cuMemcpyHtoD_v2", cuMemcpyHtoD_v2_address},
@@ -1698,6 +1796,8 @@ const struct named calls[] = {
 	{"cuMemcpyPeerAsync", cuMemcpyPeerAsync_address},
 	{"cuMemcpyPeerAsync_ptsz", cuMemcpyPeerAsync_ptsz_address},
 	{"cuMemcpyPeer_ptds", cuMemcpyPeer_ptds_address},
+	{"cuMemcpyWithAttributesAsync", cuMemcpyWithAttributesAsync_address},
+	{"cuMemcpyWithAttributesAsync_ptsz", cuMemcpyWithAttributesAsync_ptsz_address},
 	{"cuMemcpy_ptds", cuMemcpy_ptds_address},
 	{"cuMemsetD16", cuMemsetD16_address},
 	{"cuMemsetD16Async", cuMemsetD16Async_address},
@@ -1749,7 +1849,9 @@ const struct named calls[] = {
 	{"cuModuleUnload", cuModuleUnload_address},
 	{"cuMulticastAddDevice", cuMulticastAddDevice_address},
 	{"cuMulticastBindAddr", cuMulticastBindAddr_address},
+	{"cuMulticastBindAddr_v2", cuMulticastBindAddr_v2_address},
 	{"cuMulticastBindMem", cuMulticastBindMem_address},
+	{"cuMulticastBindMem_v2", cuMulticastBindMem_v2_address},
 	{"cuMulticastCreate", cuMulticastCreate_address},
 	{"cuMulticastGetGranularity", cuMulticastGetGranularity_address},
 	{"cuMulticastUnbind", cuMulticastUnbind_address},
@@ -1782,6 +1884,8 @@ const struct named calls[] = {
 	{"cuStreamBatchMemOp_v2", cuStreamBatchMemOp_v2_address},
 	{"cuStreamBatchMemOp_v2_ptsz", cuStreamBatchMemOp_v2_ptsz_address},
 	{"cuStreamBeginCapture", cuStreamBeginCapture_address},
+	{"cuStreamBeginCaptureToCig", cuStreamBeginCaptureToCig_address},
+	{"cuStreamBeginCaptureToCig_ptsz", cuStreamBeginCaptureToCig_ptsz_address},
 	{"cuStreamBeginCaptureToGraph", cuStreamBeginCaptureToGraph_address},
 	{"cuStreamBeginCaptureToGraph_ptsz", cuStreamBeginCaptureToGraph_ptsz_address},
 	{"cuStreamBeginCapture_ptsz", cuStreamBeginCapture_ptsz_address},
@@ -1794,6 +1898,8 @@ const struct named calls[] = {
 	{"cuStreamDestroy", cuStreamDestroy_address},
 	{"cuStreamDestroy_v2", cuStreamDestroy_v2_address},
 	{"cuStreamEndCapture", cuStreamEndCapture_address},
+	{"cuStreamEndCaptureToCig", cuStreamEndCaptureToCig_address},
+	{"cuStreamEndCaptureToCig_ptsz", cuStreamEndCaptureToCig_ptsz_address},
 	{"cuStreamEndCapture_ptsz", cuStreamEndCapture_ptsz_address},
 	{"cuStreamGetAttribute", cuStreamGetAttribute_address},
 	{"cuStreamGetAttribute_ptsz", cuStreamGetAttribute_ptsz_address},
@@ -1807,12 +1913,13 @@ const struct named calls[] = {
 	{"cuStreamGetCtx_ptsz", cuStreamGetCtx_ptsz_address},
 	{"cuStreamGetCtx_v2", cuStreamGetCtx_v2_address},
 	{"cuStreamGetCtx_v2_ptsz", cuStreamGetCtx_v2_ptsz_address},
+	{"cuStreamGetDevResource", cuStreamGetDevResource_address},
+	{"cuStreamGetDevResource_ptsz", cuStreamGetDevResource_ptsz_address},
 	{"cuStreamGetDevice", cuStreamGetDevice_address},
 	{"cuStreamGetDevice_ptsz", cuStreamGetDevice_ptsz_address},
 	{"cuStreamGetFlags", cuStreamGetFlags_address},
 	{"cuStreamGetFlags_ptsz", cuStreamGetFlags_ptsz_address},
 	{"cuStreamGetGreenCtx", cuStreamGetGreenCtx_address},
-	{"cuStreamGetGreenCtx_ptsz", cuStreamGetGreenCtx_ptsz_address},
 	{"cuStreamGetId", cuStreamGetId_address},
 	{"cuStreamGetId_ptsz", cuStreamGetId_ptsz_address},
 	{"cuStreamGetPriority", cuStreamGetPriority_address},
@@ -1902,4 +2009,4 @@ const struct named calls[] = {
 	{"cuWaitExternalSemaphoresAsync", cuWaitExternalSemaphoresAsync_address},
 	{"cuWaitExternalSemaphoresAsync_ptsz", cuWaitExternalSemaphoresAsync_ptsz_address},
 };
-const int ncalls = 679;
+const int ncalls = 702;

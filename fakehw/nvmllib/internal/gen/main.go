@@ -2,35 +2,38 @@
 // supported" for every function of nvml.h that the other C files do not define.
 //
 // It takes only the names from the header in the go-nvml module
-// that go.mod names. Its arguments are the folder of C files and the file to
-// write.
+// that go.mod names, and those of symbols.txt. Its arguments are that file, the folder
+// of C files and the file to write.
 package main
 
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"gpurig/fakehw/clib"
 	"gpurig/fakehw/nvmllib/internal/names"
 )
 
 const module = "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: gen FOLDER FILE")
+	if len(os.Args) != 4 {
+		fmt.Fprintln(os.Stderr, "usage: gen SYMBOLS FOLDER FILE")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(folder, file string) error {
+func run(symbols, folder, file string) error {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", module).Output()
 	if err != nil {
 		return fmt.Errorf("find %s: %w", module, err)
@@ -39,6 +42,12 @@ func run(folder, file string) error {
 	if err != nil {
 		return err
 	}
+	text, err := os.ReadFile(symbols)
+	if err != nil {
+		return err
+	}
+	all := append(slices.Collect(maps.Keys(clib.ParseSymbols(string(text)))), names.Declared(header)...)
+	slices.Sort(all)
 	have := map[string]bool{}
 	sources, err := filepath.Glob(filepath.Join(folder, "*.c"))
 	if err != nil {
@@ -56,7 +65,7 @@ func run(folder, file string) error {
 			have[name] = true
 		}
 	}
-	return os.WriteFile(file, render(names.Declared(header), have), 0o644)
+	return os.WriteFile(file, render(slices.Compact(all), have), 0o644)
 }
 
 func render(all []string, have map[string]bool) []byte {
