@@ -84,6 +84,9 @@ func (h *Host) Facts(profile string, files []*records.File) []Fact {
 				continue
 			}
 			f := Fact{Board: board, Field: field, Says: says(field), Mark: Unverified}
+			if f.Says == records.Absent { // not a thing that the board can be asked
+				continue
+			}
 			if why, ok := derived[field]; ok {
 				f.Mark, f.Why = Derived, why
 			}
