@@ -73,7 +73,7 @@ func confinedMain() int {
 	done := make(chan bool)
 	go func() { runtime.LockOSThread(); done <- true }() // a thread of its own
 	tell("a thread", map[bool]error{false: syscall.EINVAL}[<-done])
-	_, err = root.WriteFile("/etc/x", []byte("x"), 0o644)
+	_, err = root.WriteFile("/etc/x", []byte("x"), inroot.Attr{})
 	tell("a file in the root", err)
 	tell("a file beside the hook file", os.WriteFile(os.Args[2]+".x", nil, 0o600))
 	f, err := os.Open(os.Args[3])

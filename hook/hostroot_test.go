@@ -142,22 +142,25 @@ func TestA53NodesOfTheImageKeepTheirMode(t *testing.T) {
 func TestA54CleanPutsBackByteForByte(t *testing.T) {
 	const odd = "\xff\xfe \"q\"/\x80"
 	for name, image := range map[string][]string{
-		"a link of the plan's":               {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 " + odd},
-		"a link that looks quoted":           {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 \"x\""},
-		"a link at a mount point":            {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.550.1 " + odd},
-		"a folder with such a name":          {"dir opt/\xff", "link usr/lib/gpu ../../opt/\xff", "library opt/\xff/libx.so.1.2 libx.so.1"},
-		"musl's path file is a link":         {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path own", "file etc/own /opt\n"},
-		"musl's path file is an odd link":    {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path " + odd},
-		"musl's path file is odd":            {"file lib/ld-musl-x86_64.so.1 x", "file etc/ld-musl-x86_64.path /\xff\n/x"},
-		"the drop-in is a link":              {"link etc/ld.so.conf.d/00-cdi-hook.conf " + odd},
-		"the drop-in is a file":              {"file etc/ld.so.conf.d/00-cdi-hook.conf \xff/own\n"},
-		"the drop-in is empty":               {"file etc/ld.so.conf.d/00-cdi-hook.conf "},
-		"the cache is a link":                {"link etc/ld.so.cache ../var/cache"},
-		"the cache is an odd link to itself": {"link etc/ld.so.cache " + odd},
-		"the cache is a file":                {"file etc/ld.so.cache " + oldCache(t)},
-		"the cache is none":                  {"file etc/ld.so.cache " + odd},
-		"the cache is empty":                 {"file etc/ld.so.cache "},
-		"a library comes first":              {"file etc/ld.so.conf /opt/own\ninclude ld.so.conf.d/*.conf\n", "file etc/ld.so.cache " + oldCache(t), "library opt/own/libcuda.so.1 libcuda.so.1"},
+		"a link of the plan's":                   {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 " + odd},
+		"a link that looks quoted":               {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.1 \"x\""},
+		"a link at a mount point":                {"dir usr/lib/gpu", "link usr/lib/gpu/libcuda.so.550.1 " + odd},
+		"a folder with such a name":              {"dir opt/\xff", "link usr/lib/gpu ../../opt/\xff", "library opt/\xff/libx.so.1.2 libx.so.1"},
+		"musl's path file is a link":             {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path own", "file etc/own /opt\n"},
+		"musl's path file is an odd link":        {"file lib/ld-musl-x86_64.so.1 x", "link etc/ld-musl-x86_64.path " + odd},
+		"musl's path file is odd":                {"file lib/ld-musl-x86_64.so.1 x", "file etc/ld-musl-x86_64.path /\xff\n/x"},
+		"the drop-in is a link":                  {"link etc/ld.so.conf.d/00-cdi-hook.conf " + odd},
+		"the drop-in is a file":                  {"file etc/ld.so.conf.d/00-cdi-hook.conf \xff/own\n"},
+		"the drop-in is empty":                   {"file etc/ld.so.conf.d/00-cdi-hook.conf "},
+		"the cache is a link":                    {"link etc/ld.so.cache ../var/cache"},
+		"the cache is an odd link to itself":     {"link etc/ld.so.cache " + odd},
+		"the cache is a file":                    {"file etc/ld.so.cache " + oldCache(t)},
+		"the cache is none":                      {"file etc/ld.so.cache " + odd},
+		"the cache is empty":                     {"file etc/ld.so.cache "},
+		"the configuration is a link":            {"link etc/ld.so.conf /opt/own.conf", "file opt/own.conf /opt/own\n", "library opt/own/libcuda.so.1 libcuda.so.1"},
+		"the configuration leads nowhere":        {"link etc/ld.so.conf " + odd},
+		"the configuration leads by an odd name": {"link etc/ld.so.conf ../opt/\xff", "file opt/\xff /opt/own\n", "library opt/own/libcuda.so.1 libcuda.so.1"},
+		"a library comes first":                  {"file etc/ld.so.conf /opt/own\ninclude ld.so.conf.d/*.conf\n", "file etc/ld.so.cache " + oldCache(t), "library opt/own/libcuda.so.1 libcuda.so.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			roots(t, func(t *testing.T, mapped bool) {
@@ -167,11 +170,16 @@ func TestA54CleanPutsBackByteForByte(t *testing.T) {
 					s.spec.Owner = hookspec.Owner{UID: 100000, GID: 100000}
 					s.chown()
 				}
-				for _, p := range []string{"etc/ld.so.conf", "etc/ld.so.cache", "etc/ld.so.conf.d/00-cdi-hook.conf", "etc/ld-musl-x86_64.path"} {
-					if i, err := os.Lstat(s.path(p)); err == nil && i.Mode().IsRegular() {
-						if err := os.Chmod(s.path(p), 0o600); err != nil {
-							t.Fatal(err)
-						}
+				for i, p := range []string{"etc/ld.so.conf", "etc/ld.so.cache", "etc/ld.so.conf.d/00-cdi-hook.conf", "etc/ld-musl-x86_64.path", "opt/own.conf"} {
+					if i, err := os.Lstat(s.path(p)); err != nil || !i.Mode().IsRegular() {
+						continue
+					}
+					err := os.Chmod(s.path(p), 0o600)
+					if os.Geteuid() == 0 && (i+len(name))%2 == 0 { // another user's
+						err = errJoin(os.Chmod(s.path(p), 0o604), os.Chown(s.path(p), int(s.spec.Owner.UID)+33, int(s.spec.Owner.GID)+7))
+					}
+					if err != nil {
+						t.Fatal(err)
 					}
 				}
 				before := s.tree()

@@ -263,3 +263,27 @@ func TestOCINothingIsReadThatTheContainerCouldNot(t *testing.T) {
 		})
 	}
 }
+
+// TestOCIAPathFileBehindALinkThatAMountChanges (F8): in containers of real runtimes, what
+// musl's path file leads to is on a volume by the time that the hook runs.
+func TestOCIAPathFileBehindALinkThatAMountChanges(t *testing.T) {
+	eachOCI(t, func(t *testing.T, c ociContainer) {
+		s := newStand(t, "copy bin/busybox /bin/busybox", "dir proc", "dir dev", "dir tmp", "dir usr/lib/gpu", "file lib/ld-musl-x86_64.so.1 x",
+			"link etc/ld-musl-x86_64.path ../mnt/share/own.path", "file mnt/share/own.path /lib:/opt/own\n")
+		s.spec.LibraryDirs = []string{"/usr/lib/gpu"}
+		s.plant(s.host, "file share/own.path /opt/volume\n")
+		if c.idmap {
+			s.chown()
+		}
+		before := s.tree()
+		out, err := c.start(s, filepath.Join(s.host, "share"), "/bin/busybox cat /etc/ld-musl-x86_64.path /mnt/share/own.path")
+		if want := "/lib\n/opt/own\n/usr/lib/gpu\n/opt/volume\n"; err != nil || !strings.HasSuffix(out, want) {
+			t.Errorf("%v: the container saw %q, want %q", err, out, want)
+		}
+		s.run(hook.Finish, hook.Clean)
+		if after := s.tree(); after != before {
+			t.Errorf("taken back:\n%s", differing(before, after))
+		}
+		s.canary()
+	})
+}

@@ -21,17 +21,18 @@ type Loader struct {
 	// Musl is the architecture in the name of musl's path file; empty: glibc.
 	Musl string
 
-	tuple string  // of Debian's folders
-	flags []int32 // of cache entries that it takes, its own first
+	tuple     string   // of Debian's folders
+	flags     []int32  // of cache entries that it takes, its own first
+	platforms []string // the kernel's AT_PLATFORM, or glibc's names of better processors
 }
 
 // loaders are those of the machines that have GPU drivers. A root with both kinds
 // (Debian with the musl package) is a glibc system, so glibc's come first.
 var loaders = []Loader{
-	{Path: "/lib64/ld-linux-x86-64.so.2", Machine: elf.X8664, Class: elf.Class64, tuple: "x86_64-linux-gnu", flags: []int32{FlagsX8664}},
-	{Path: "/lib/ld-linux-aarch64.so.1", Machine: elf.AArch64, Class: elf.Class64, tuple: "aarch64-linux-gnu", flags: []int32{FlagsAArch64}},
-	{Path: "/lib/ld-linux.so.2", Machine: elf.I386, Class: elf.Class32, tuple: "i386-linux-gnu", flags: []int32{FlagsI386, flagsELF}},
-	{Path: "/lib/ld-linux-armhf.so.3", Machine: elf.ARM, Class: elf.Class32, tuple: "arm-linux-gnueabihf", flags: []int32{flagsARMHard, FlagsI386}},
+	{Path: "/lib64/ld-linux-x86-64.so.2", Machine: elf.X8664, Class: elf.Class64, tuple: "x86_64-linux-gnu", flags: []int32{FlagsX8664}, platforms: []string{"x86_64", "haswell", "xeon_phi"}},
+	{Path: "/lib/ld-linux-aarch64.so.1", Machine: elf.AArch64, Class: elf.Class64, tuple: "aarch64-linux-gnu", flags: []int32{FlagsAArch64}, platforms: []string{"aarch64"}},
+	{Path: "/lib/ld-linux.so.2", Machine: elf.I386, Class: elf.Class32, tuple: "i386-linux-gnu", flags: []int32{FlagsI386, flagsELF}, platforms: []string{"i686", "i586", "i486", "i386"}},
+	{Path: "/lib/ld-linux-armhf.so.3", Machine: elf.ARM, Class: elf.Class32, tuple: "arm-linux-gnueabihf", flags: []int32{flagsARMHard, FlagsI386}, platforms: []string{"v8l", "v7l", "v6l"}},
 	{Path: "/lib/ld-musl-x86_64.so.1", Machine: elf.X8664, Class: elf.Class64, Musl: "x86_64"},
 	{Path: "/lib/ld-musl-aarch64.so.1", Machine: elf.AArch64, Class: elf.Class64, Musl: "aarch64"},
 	{Path: "/lib/ld-musl-i386.so.1", Machine: elf.I386, Class: elf.Class32, Musl: "i386"},

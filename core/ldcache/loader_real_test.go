@@ -87,7 +87,7 @@ func answer(list string) string {
 	return "none"
 }
 
-// A48: TestFindIsWhatTheRealLoaderDoes builds every root of the table, puts this machine's
+// A48, A58: TestFindIsWhatTheRealLoaderDoes builds every root of the table, puts this machine's
 // loader into it, and holds its answer against ours.
 func TestFindIsWhatTheRealLoaderDoes(t *testing.T) {
 	needs, err := elfgen.Library(elfgen.Object{Arch: "x86_64", Name: "main.so", Needed: soname})
@@ -131,6 +131,9 @@ func TestFindIsWhatTheRealLoaderDoes(t *testing.T) {
 			got, want := answer(list), found.Path
 			switch {
 			case found.By == ByPreload:
+				for _, p := range ld.platforms { // whichever this machine's is
+					list = strings.ReplaceAll(list, "/"+p+"/", "/"+tc.opts.Platform+"/")
+				}
 				if ok := strings.Contains(list, found.Path+" (0x"); !ok || got != "none" && got != found.Path {
 					t.Errorf("%s is not preloaded, or %s is loaded beside it:\n%s", found.Path, got, list)
 				}

@@ -52,6 +52,10 @@ type Options struct {
 	OSVersion uint32
 	// Cache is a cache of the root, sorted, in place of the one in its file; nil: the file's.
 	Cache *Cache
+	// Origin and Platform are what $ORIGIN, the folder of the program, and $PLATFORM,
+	// its processor's name, stand for in ld.so.preload; empty: a library that is named
+	// by them is left out. Loader.Programs lists them.
+	Origin, Platform string
 	// LibraryPath is the LD_LIBRARY_PATH of the program.
 	LibraryPath string
 }

@@ -130,6 +130,10 @@ func lookups(t testing.TB) []lookup {
 		{name: "preloaded library of another width", files: with(tail("/p/any.so"), "/p/any.so", narrow(), preloadFile, "/p/any.so\n"), want: "default folders " + multi + "/libt.so.1", skipped: `"/p/any.so"`},
 		{name: "preloaded library that is damaged", files: with(tail("/p/any.so"), "/p/any.so", "", preloadFile, "/p/any.so\n"), want: "default folders " + multi + "/libt.so.1", skipped: "file too short"},
 		{name: "preloaded through $LIB", files: with(tail("/usr/lib/x86_64-linux-gnu/any.so"), preloadFile, "/usr/${LIB}/any.so /usr/$LIB_/any.so"), want: "ld.so.preload /usr/lib/x86_64-linux-gnu/any.so", skipped: "$LIB_"},
+		{name: "preloaded from the program's folder", opts: Options{Origin: "/"}, files: with(tail("/p/any.so"), preloadFile, "$ORIGIN/p/any.so ${ORIGIN}x/p/any.so"), want: "ld.so.preload //p/any.so", skipped: "${ORIGIN}x"},
+		{name: "preloaded from a program's folder that is not known", files: with(tail("/p/any.so"), preloadFile, "$PLATFORM/any.so"), want: "default folders " + multi + "/libt.so.1", skipped: "depends on the program"},
+		{name: "preloaded for a processor", opts: Options{Platform: "x86_64"}, files: with(tail("/p/x86_64/any.so"), "/p/haswell", "-> x86_64", "/p/xeon_phi", "-> x86_64", preloadFile, "/p/$PLATFORM/any.so"), want: "ld.so.preload /p/x86_64/any.so"},
+		{name: "a name without a slash has no tokens", opts: Options{Origin: "/"}, files: with(tail(multi+"/$LIB.so"), preloadFile, "$LIB.so"), want: "ld.so.preload " + multi + "/$LIB.so"},
 
 		{name: "environment before the cache", opts: Options{LibraryPath: "/none:/e;/f"}, files: with(tail("/e/libt.so.1"), File, written(at("/o/libt.so.1")), "/o/libt.so.1", x), want: "LD_LIBRARY_PATH /e/libt.so.1"},
 		{name: "preload before the environment", opts: Options{LibraryPath: "/e"}, files: with(tail("/e/libt.so.1"), "/p/any.so", x, preloadFile, "/p/any.so"), want: "ld.so.preload /p/any.so"},

@@ -14,8 +14,36 @@ const preloadFile = "/etc/ld.so.preload"
 
 const maxPreloads = 256
 
-// ErrDepends marks a preloaded name that is another one for each program.
-var ErrDepends = errors.New("depends on the program or the processor")
+// errDepends marks a preloaded name that is another one for each program.
+var errDepends = errors.New("depends on the program or the processor")
+
+// programFolders are where a system's programs are.
+var programFolders = []string{"/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/sbin", "/bin", "/"}
+
+// Programs returns o for the programs of a root: as it is where they all have the
+// same libraries preloaded, else for each folder of programs and each word that
+// $PLATFORM can stand for. What programs in other folders have is theirs to know, as
+// with a RUNPATH.
+func (l Loader) Programs(v View, o Options) []Options {
+	text, err := (&Resolver{v: v}).text(preloadFile, maxConfSize)
+	platforms := bytes.Contains(text, []byte("PLATFORM"))
+	if err != nil || l.Musl != "" || !platforms && !bytes.Contains(text, []byte("ORIGIN")) {
+		return []Options{o}
+	}
+	var out []Options
+	for _, dir := range programFolders {
+		real, info, err := resolve(v, dir)
+		if err != nil || !info.Mode.IsDir() || slices.ContainsFunc(out, func(o Options) bool { return o.Origin == real }) {
+			continue
+		}
+		for i, platform := range l.platforms {
+			if o.Origin, o.Platform = real, platform; platforms || i == 0 {
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
 
 // preload finds the libraries of the preload file. One that cannot be loaded is
 // left out, as the loader does.
@@ -29,7 +57,7 @@ func (r *Resolver) preload() error {
 		return fmt.Errorf("%s: %w of %d libraries", preloadFile, ErrLimit, maxPreloads)
 	}
 	for _, given := range names {
-		name, err := r.ld.expand(given, r.folders)
+		name, err := r.expand(given)
 		if err != nil {
 			r.Skipped = append(r.Skipped, Skip{preloadFile, err})
 			continue
@@ -72,16 +100,24 @@ func (r *Resolver) soname(real string) string {
 	return f.SONAME
 }
 
-// expand replaces the token of a preloaded name that the root decides, $LIB or
-// ${LIB}. The error names one that the program or the processor decides.
-func (l Loader) expand(name string, folders []string) (string, error) {
-	lib := "lib64"
+// lib is what $LIB stands for.
+func (r *Resolver) lib() string {
 	switch {
-	case slices.Contains(folders, "/lib/"+l.tuple):
-		lib = "lib/" + l.tuple
-	case !slices.Contains(folders, "/lib64"):
-		lib = "lib"
+	case slices.Contains(r.folders, "/lib/"+r.ld.tuple):
+		return "lib/" + r.ld.tuple
+	case !slices.Contains(r.folders, "/lib64"):
+		return "lib"
 	}
+	return "lib64"
+}
+
+// expand replaces the tokens of a preloaded path, $LIB or ${LIB}, as the loader does;
+// a name without a slash has none. The error names one that Options do not say.
+func (r *Resolver) expand(name string) (string, error) {
+	if !strings.Contains(name, "/") {
+		return name, nil
+	}
+	values := map[string]string{"LIB": r.lib(), "ORIGIN": r.opts.Origin, "PLATFORM": r.opts.Platform}
 	before, rest, found := strings.Cut(name, "$")
 	for found {
 		bare, braced := strings.CutPrefix(rest, "{")
@@ -92,11 +128,11 @@ func (l Loader) expand(name string, folders []string) (string, error) {
 		} else {
 			braced = true // nothing to close
 		}
-		switch {
-		case token == "LIB" && braced:
-			before, rest = before+lib, after
-		case (token == "ORIGIN" || token == "PLATFORM") && braced:
-			return "", fmt.Errorf("%q: %w", name, ErrDepends)
+		switch value, known := values[token]; {
+		case known && braced && value == "":
+			return "", fmt.Errorf("%q: %w", name, errDepends)
+		case known && braced:
+			before, rest = before+value, after
 		default: // a dollar sign as any letter
 			before += "$"
 		}

@@ -50,6 +50,12 @@ func (s Skip) String() string { return s.Path + ": " + s.Err.Error() }
 
 const maxLinks = 40 // as in the kernel, path_resolution(7)
 
+// Real is p without links, as they lead inside the root.
+func Real(v View, p string) (string, error) {
+	real, _, err := resolve(v, p)
+	return real, err
+}
+
 // resolve follows every link of p inside the root.
 func resolve(v View, p string) (string, Info, error) { return resolveFrom(v, "/", p) }
 

@@ -2,6 +2,7 @@ package inroot
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
@@ -91,16 +92,35 @@ func (r *Root) linkIs(p, text string) bool {
 	return err == nil && old == text
 }
 
-// WriteFile gives the regular file p these contents and permission bits. An
-// equal file is kept without a write. Old and new are never mixed: the new file
-// is complete, synced and owned by the container's root before it takes the
-// name. A link in its place is replaced, never followed.
-func (r *Root) WriteFile(p string, data []byte, perm fs.FileMode) (Result, error) {
-	return r.within(p, func(a *Root, q string) (Result, error) { return a.writeFile(q, data, perm) })
+// An Attr is the permission bits of a file and whose it is. The zero Attr is 0644, of
+// the container's root.
+type Attr struct {
+	Perm  fs.FileMode `json:"perm,omitempty"`
+	Owner *Owner      `json:"owner,omitempty"`
 }
 
-func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error) {
-	if r.fileIs(p, data, perm) {
+// nobody is also the owner that an id map shows for one who is not in it, and no file
+// becomes that user's.
+const nobody = 65534
+
+func (r *Root) complete(a Attr) (fs.FileMode, Owner) {
+	owner := r.owner
+	if a.Owner != nil && a.Owner.UID != nobody && a.Owner.GID != nobody {
+		owner = *a.Owner
+	}
+	return cmp.Or(a.Perm.Perm(), 0o644), owner
+}
+
+// WriteFile gives the regular file p these contents and attributes. An
+// equal file is kept without a write. Old and new are never mixed: the new file
+// is complete, synced and its owner's before it takes the
+// name. A link in its place is replaced, never followed.
+func (r *Root) WriteFile(p string, data []byte, as Attr) (Result, error) {
+	return r.within(p, func(a *Root, q string) (Result, error) { return a.writeFile(q, data, as) })
+}
+
+func (r *Root) writeFile(p string, data []byte, as Attr) (Result, error) {
+	if r.fileIs(p, data, as) {
 		return Result{Change: Kept}, nil
 	}
 	dir, made, err := r.parentOf(p)
@@ -121,13 +141,13 @@ func (r *Root) writeFile(p string, data []byte, perm fs.FileMode) (Result, error
 	case err != unix.ENOENT:
 		return res, explain("stat", p, err)
 	}
-	return res, explain("write", p, r.put(dir, p, data, perm))
+	return res, explain("write", p, r.put(dir, p, data, as))
 }
 
 // put writes a temporary beside p and moves it in.
-func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
+func (r *Root) put(dir int, p string, data []byte, as Attr) error {
 	temp := r.tempName()
-	err := r.writeTemp(dir, temp, data, perm)
+	err := r.writeTemp(dir, temp, data, as)
 	if err == nil {
 		err = r.moveIn(dir, temp, p)
 	}
@@ -137,7 +157,7 @@ func (r *Root) put(dir int, p string, data []byte, perm fs.FileMode) error {
 	return err
 }
 
-func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) error {
+func (r *Root) writeTemp(dir int, temp string, data []byte, as Attr) error {
 	var fd int
 	err := r.changing(dir, func() (err error) {
 		fd, err = calls.Create(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600)
@@ -148,11 +168,15 @@ func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) er
 	}
 	f := os.NewFile(uintptr(fd), temp)
 	_, err = f.Write(data)
+	perm, owner := r.complete(as)
 	if err == nil {
 		err = f.Chown(int(r.owner.UID), int(r.owner.GID))
 	}
 	if err == nil {
-		err = f.Chmod(perm.Perm())
+		err = f.Chmod(perm)
+	}
+	if err == nil && owner != r.owner {
+		err = giveTo(f, owner)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -165,15 +189,16 @@ func (r *Root) writeTemp(dir int, temp string, data []byte, perm fs.FileMode) er
 
 // fileIs reports whether p itself is a regular file on our mount with these
 // contents, bits and owner.
-func (r *Root) fileIs(p string, data []byte, perm fs.FileMode) bool {
+func (r *Root) fileIs(p string, data []byte, as Attr) bool {
+	perm, owner := r.complete(as)
 	fd, err := r.find(p, unix.O_NOFOLLOW, sameMount)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
 	var st unix.Stat_t
-	if calls.Fstat(fd, &st) != nil || st.Size != int64(len(data)) || st.Mode&0o7777 != uint32(perm.Perm()) ||
-		st.Uid != r.owner.UID || st.Gid != r.owner.GID {
+	if calls.Fstat(fd, &st) != nil || st.Size != int64(len(data)) || st.Mode&0o7777 != uint32(perm) ||
+		st.Uid != owner.UID || st.Gid != owner.GID {
 		return false
 	}
 	f, st, err := openFD(fd)
@@ -183,12 +208,6 @@ func (r *Root) fileIs(p string, data []byte, perm fs.FileMode) bool {
 	defer f.Close()
 	old, err := readAll(f, p, st.Size, int64(len(data)))
 	return err == nil && bytes.Equal(old, data)
-}
-
-// HasFile reports whether WriteFile would keep p as it is.
-func (r *Root) HasFile(p string, data []byte, perm fs.FileMode) bool {
-	a, q, err := r.anchor(p)
-	return err == nil && a.fileIs(q, data, perm)
 }
 
 // MountPoint makes an empty file or a directory at p for something to be
@@ -220,5 +239,5 @@ func (r *Root) mountPoint(p string) (Result, error) {
 	case err != unix.ENOENT:
 		return res, explain("stat", p, err)
 	}
-	return res, explain("mount point", p, r.put(dir, p, nil, 0o644))
+	return res, explain("mount point", p, r.put(dir, p, nil, Attr{}))
 }

@@ -84,7 +84,7 @@ func link(p, text string) func(*inroot.Root) error {
 }
 
 func write(p string) func(*inroot.Root) error {
-	return func(r *inroot.Root) error { _, err := r.WriteFile(p, []byte("ours"), 0o644); return err }
+	return func(r *inroot.Root) error { _, err := r.WriteFile(p, []byte("ours"), inroot.Attr{}); return err }
 }
 
 func TestOrdinaryRootsWork(t *testing.T) {

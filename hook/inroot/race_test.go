@@ -32,7 +32,7 @@ var primitives = []struct {
 	}},
 	{"MkdirAll", func(r *inroot.Root, i int) error { _, err := r.MkdirAll(fmt.Sprintf("/dev/d/m%d/n", i%7)); return err }},
 	{"WriteFile", func(r *inroot.Root, i int) error {
-		_, err := r.WriteFile("/dev/d/f", []byte(fmt.Sprint(i)), 0o644)
+		_, err := r.WriteFile("/dev/d/f", []byte(fmt.Sprint(i)), inroot.Attr{})
 		return err
 	}},
 	{"MountPoint", func(r *inroot.Root, i int) error {

@@ -46,7 +46,19 @@ func (r *Root) RemoveEmpty(p string, isDir bool) (bool, error) {
 		if isDir {
 			return st.Mode&unix.S_IFMT == unix.S_IFDIR && isEmpty(fd), nil
 		}
-		return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Size == 0, nil
+		f, _, err := openFD(fd)
+		if err == errNotRegular || err == unix.EACCES { // ours is a file that we may read
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		// Some file systems say that every file has a size of 0.
+		if _, err = f.Read(make([]byte, 1)); err == io.EOF {
+			return true, nil
+		}
+		return false, err
 	})
 }
 

@@ -1,6 +1,8 @@
 package inroot_test
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"gpurig/hook/inroot"
@@ -50,6 +52,15 @@ func TestA36OnlyOursIsRemoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A59: a file that has something in it is not empty because its size is 0.
+func TestA59ASizeOfZeroIsNotEmpty(t *testing.T) {
+	both(t, func(t *testing.T, open func(string) *inroot.Root) {
+		if removed, err := open(fmt.Sprintf("/proc/%d", os.Getpid())).RemoveEmpty("/comm", false); removed || err != nil {
+			t.Errorf("removed: %v, %v; want it not to be tried", removed, err)
+		}
+	})
 }
 
 func removeLink(r *inroot.Root) (bool, error)  { return r.RemoveLink("/p", "ours", "before") }

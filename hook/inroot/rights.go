@@ -90,6 +90,14 @@ func (r *Root) changing(dir int, change func() error) error {
 	return calls.Again(change)
 }
 
+// giveTo makes a file, one of ours, another user's.
+func giveTo(f *os.File, o Owner) error {
+	if setEffective(1<<unix.CAP_CHOWN, 0) {
+		defer setEffective(0, 1<<unix.CAP_CHOWN)
+	}
+	return f.Chown(int(o.UID), int(o.GID))
+}
+
 func (r *Root) unlink(dir int, name string, flags int) error {
 	return r.changing(dir, func() error { return unix.Unlinkat(dir, name, flags) })
 }

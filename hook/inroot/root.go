@@ -66,7 +66,10 @@ type Root struct {
 }
 
 // An Owner is who shall own what is made, in the numbers of our user namespace.
-type Owner struct{ UID, GID uint32 }
+type Owner struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+}
 
 // Options of Open. The zero value suits a root that the host's root owns.
 type Options struct {

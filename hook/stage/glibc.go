@@ -2,9 +2,7 @@ package stage
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -22,50 +20,84 @@ func (w *work) writeGlibc() ([]loss, error) {
 	if err := w.writeDropIn(); err != nil {
 		return nil, err
 	}
-	if there, err := w.occupied(confFile); err != nil {
-		return nil, err
-	} else if !there {
+	conf, there, err := w.conf()
+	switch ours := conf == confFile || slices.Contains(w.journal.Heads, conf); {
+	case err == nil && !there && w.journal.Conf:
 		err = w.write(confFile, []byte(confInclude))
-		if err != nil {
-			return nil, err
-		}
-	} else if w.first {
-		if err := w.writeHead(); err != nil {
-			return nil, err
-		}
+	case err == nil && ours && w.first:
+		err = w.writeHead(conf)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return w.writeCache(w.file.LibraryDirs)
 }
 
-// writeHead has the configuration name the drop-in first. One that is no file of the
-// root's own stays as it is.
-func (w *work) writeHead() error {
-	i, err := w.root.Lstat(confFile)
+// conf is the file that the configuration is, where that is a link too; empty: it is
+// none of the root's own, and stays as it is. A link to nothing is as none.
+func (w *work) conf() (p string, there bool, err error) {
+	p, err = ldcache.Real(view{w}, confFile)
+	if end := w.Next("look for %s", confFile); end != nil {
+		return "", false, end
+	}
+	if there = !notExist(err); inroot.OfTheImage(err) || inroot.BeyondReach(err) {
+		err = nil
+	}
+	return p, there, err
+}
+
+// recordConf notes what of the configuration is going to change. Where a link leads can
+// be something else once the container's own mounts are there, when a mapped hook can no
+// longer write the journal: what was noted before them counts.
+func (w *work) recordConf() error {
+	p, there, err := w.conf()
+	if err != nil || p == confFile {
+		return err
+	}
+	if there {
+		if p != "" && !slices.Contains(w.journal.Heads, p) {
+			w.journal.Heads = append(w.journal.Heads, p)
+		}
+		return nil
+	}
+	w.journal.Conf = true
+	t, err := w.root.Readlink(confFile)
+	if err == nil {
+		w.journal.Displaced[confFile] = displaced{Link: &t}
+	} else if inroot.OfTheImage(err) {
+		err = nil
+	}
+	return err
+}
+
+// writeHead has the configuration name the drop-in first, if it is of the root's own mount.
+func (w *work) writeHead(conf string) error {
+	i, err := w.root.Lstat(conf)
 	if err != nil || !i.Mode.IsRegular() {
 		return err
 	}
-	now, err := w.readText(confFile)
-	if err != nil || now == nil || bytes.HasPrefix(now, []byte(confHead)) {
-		if errors.Is(err, inroot.ErrLimit) {
-			err = nil
-		}
-		return err
+	now, err := w.readText(conf)
+	if err == nil && now != nil && !bytes.HasPrefix(now, []byte(confHead)) {
+		err = w.writeAs(conf, slices.Concat([]byte(confHead), now), attrOf(i))
 	}
-	return w.writeAs(confFile, slices.Concat([]byte(confHead), now), i.Mode.Perm())
+	if errors.Is(err, inroot.ErrLimit) || inroot.BeyondReach(err) {
+		return nil
+	}
+	return err
 }
 
 // removeHead takes that line out again, whatever else became of the file.
-func (w *work) removeHead() error {
-	i, err := w.root.Lstat(confFile)
+func (w *work) removeHead(conf string) error {
+	i, err := w.root.Lstat(conf)
 	if err != nil || !i.Mode.IsRegular() {
 		if err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
 			return err
 		}
 		return nil
 	}
-	now, err := w.readText(confFile)
+	now, err := w.readText(conf)
 	if was, ours := bytes.CutPrefix(now, []byte(confHead)); ours {
-		_, err = w.root.WriteFile(confFile, was, i.Mode.Perm())
+		_, err = w.root.WriteFile(conf, was, attrOf(i))
 	}
 	if errors.Is(err, inroot.ErrLimit) || inroot.BeyondReach(err) {
 		return nil
@@ -107,11 +139,11 @@ func (w *work) recordDisplaced() error {
 		return nil
 	}
 	if data, err := w.readText(dropIn); data != nil && err == nil && !isDropIn(data) {
-		perm, err := w.perm(dropIn)
+		as, err := w.attr(dropIn)
 		if err != nil {
 			return err
 		}
-		w.journal.Displaced[dropIn] = displaced{Data: data, Perm: perm}
+		w.journal.Displaced[dropIn] = displaced{Data: data, Attr: as}
 	}
 	return nil
 }
@@ -136,27 +168,31 @@ func (w *work) recordCache() error {
 	case err == nil && (madeByUs(data) || known && bytes.Equal(data, d.Data)):
 		return nil
 	case err == nil && !w.journal.Cache:
-		perm, err := w.perm(cacheFile)
+		as, err := w.attr(cacheFile)
 		if err != nil {
 			return err
 		}
-		w.journal.Displaced[cacheFile] = displaced{Data: data, Perm: perm}
+		w.journal.Displaced[cacheFile] = displaced{Data: data, Attr: as}
 		return nil
 	}
 	delete(w.journal.Displaced, cacheFile)
 	return nil
 }
 
-// perm is that of a file of the image's which is to be put back; zero: not known.
-func (w *work) perm(p string) (fs.FileMode, error) {
+// attr is that of a file of the image's which is to be put back; zero: not known.
+func (w *work) attr(p string) (inroot.Attr, error) {
 	i, err := w.root.Lstat(p)
 	if err != nil && !inroot.OfTheImage(err) && !inroot.BeyondReach(err) {
-		return 0, err
+		return inroot.Attr{}, err
 	}
 	if err != nil || !i.Mode.IsRegular() {
-		return 0, nil
+		return inroot.Attr{}, nil
 	}
-	return i.Mode.Perm(), nil
+	return attrOf(i), nil
+}
+
+func attrOf(i inroot.Info) inroot.Attr {
+	return inroot.Attr{Perm: i.Mode.Perm(), Owner: &inroot.Owner{UID: i.UID, GID: i.GID}}
 }
 
 // putDisplaced puts back what gave way to p, if nothing is there by now.
@@ -172,7 +208,7 @@ func (w *work) putDisplaced(p string) error {
 	} else if there, err := w.occupied(p); err != nil {
 		return err
 	} else if !there {
-		if _, err := w.root.WriteFile(p, d.Data, cmp.Or(d.Perm, 0o644)); err != nil {
+		if _, err := w.root.WriteFile(p, d.Data, d.Attr); err != nil {
 			return err
 		}
 	}
@@ -184,11 +220,16 @@ func (w *work) removeGlibc() error {
 	if err := w.removeDropIn(); err != nil {
 		return err
 	}
-	if err := w.removeHead(); err != nil {
-		return err
+	for _, p := range append(w.journal.Heads, confFile) {
+		if err := w.removeHead(p); err != nil {
+			return err
+		}
 	}
 	if w.journal.Conf {
 		if _, err := w.root.RemoveFile(confFile, maxText, func(data []byte) bool { return string(data) == confInclude }); err != nil {
+			return err
+		}
+		if err := w.putDisplaced(confFile); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -134,54 +133,53 @@ func (v *look) lost(cache ldcache.Cache, libs []library, turned map[string]strin
 		}
 	}
 	var out []loss
-	var unknown error
+	ask := func(ld ldcache.Loader, r *ldcache.Resolver, l library, n string) error {
+		found, err := r.Find(n)
+		if err != nil || found.Path == "" && n != l.names[0] {
+			return err // no cache has the name of a link alone: nothing comes before it
+		}
+		if found.Path != "" && found.Problem == "" {
+			id, err := v.identity(found.Real)
+			if err != nil {
+				return err
+			}
+			if elsewhere, later := turned[found.Path]; slices.Contains(ids[key(l, n)], id) {
+				if later {
+					found.Path = elsewhere
+					out = append(out, loss{library: l, name: n, found: found, later: true})
+				}
+				return nil
+			}
+		}
+		if !slices.ContainsFunc(out, func(o loss) bool { return o.name == n && o.path == l.path && o.found.Real == found.Real }) {
+			out = append(out, loss{library: l, name: n, found: found, musl: ld.Musl != ""})
+		}
+		return nil
+	}
 	for _, ld := range loaders {
 		for level := range 1 + len(levels) {
 			if level > 0 && (ld.Machine != elf.X8664 || !slices.ContainsFunc(cache.Entries, func(e ldcache.Entry) bool { return e.HWCaps == levels[level-1] })) {
 				continue
 			}
-			r, err := ldcache.NewResolver(v, ld, ldcache.Options{Level: level + 1, Cache: &cache})
-			if err != nil {
-				return nil, err
-			}
-			for _, p := range r.Skipped {
-				if errors.Is(p.Err, ldcache.ErrDepends) {
-					unknown = errors.New(p.String())
+			for _, o := range ld.Programs(v, ldcache.Options{Level: level + 1, Cache: &cache}) {
+				r, err := ldcache.NewResolver(v, ld, o)
+				if err != nil {
+					return nil, err
 				}
-			}
-			for _, l := range libs {
-				if l.machine != ld.Machine {
-					continue
-				}
-				for _, n := range l.names {
-					found, err := r.Find(n)
-					if err != nil {
-						return nil, err
+				for _, l := range libs {
+					if l.machine != ld.Machine {
+						continue
 					}
-					if found.Path == "" && n != l.names[0] {
-						continue // no cache has the name of a link alone: nothing comes before it
-					}
-					if found.Path != "" && found.Problem == "" {
-						id, err := v.identity(found.Real)
-						if err != nil {
+					for _, n := range l.names {
+						if err := ask(ld, r, l, n); err != nil {
 							return nil, err
 						}
-						if elsewhere, later := turned[found.Path]; slices.Contains(ids[key(l, n)], id) {
-							if later {
-								found.Path = elsewhere
-								out = append(out, loss{library: l, name: n, found: found, later: true})
-							}
-							continue
-						}
-					}
-					if !slices.ContainsFunc(out, func(o loss) bool { return o.name == n && o.path == l.path && o.found.Path == found.Path }) {
-						out = append(out, loss{library: l, name: n, found: found, musl: ld.Musl != ""})
 					}
 				}
 			}
 		}
 	}
-	return out, unknown
+	return out, nil
 }
 
 // hold makes the host's libraries come first, as far as the root lets us.

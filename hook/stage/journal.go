@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"gpurig/hook/inroot"
 )
 
 // A Store keeps one journal where the container cannot reach it.
@@ -37,6 +39,7 @@ type journal struct {
 	Cache    bool                 `json:"cache,omitempty"`   // and there is a /etc/ld.so.cache in it
 	NoCache  bool                 `json:"noCache,omitempty"` // there was none before
 	Conf     bool                 `json:"conf,omitempty"`    // /etc/ld.so.conf is ours
+	Heads    []string             `json:"heads,omitempty"`   // files that it led to, and that may begin with a line of ours
 	Musl     map[string]pathFile  `json:"musl,omitempty"`    // by path
 	// Displaced is what gave way to other files of ours, by path.
 	Displaced map[string]displaced `json:"displaced,omitempty"`
@@ -52,11 +55,11 @@ const journalVersion = 2
 const MaxJournal = 32 << 20
 
 // A displaced is a file of the image's: the text of the link that it was, or its
-// contents and permission bits.
+// contents and attributes.
 type displaced struct {
-	Link *string     `json:"link,omitempty"`
-	Data []byte      `json:"data,omitempty"`
-	Perm fs.FileMode `json:"perm,omitempty"` // none: 0644
+	Link *string `json:"link,omitempty"`
+	Data []byte  `json:"data,omitempty"`
+	inroot.Attr
 }
 
 // A mountFile is an empty file, and the text of the link that gave way to it.
@@ -77,10 +80,10 @@ type ownLink struct {
 // absent, and what we may have written; the text of the link that gave way to it,
 // nil for none. Contents are the image's own bytes.
 type pathFile struct {
-	Was   []byte      `json:"was"`
-	Perm  fs.FileMode `json:"perm,omitempty"` // of what was; none: 0644
-	Link  *string     `json:"link,omitempty"`
-	Wrote [][]byte    `json:"wrote"`
+	Was []byte `json:"was"`
+	inroot.Attr
+	Link  *string  `json:"link,omitempty"`
+	Wrote [][]byte `json:"wrote"`
 }
 
 func (p pathFile) isOurs(data []byte) bool {
@@ -198,6 +201,10 @@ func (j *journal) each(f func(string) string) *journal {
 	}
 	out.Points, out.Links, out.Musl = map[string]mountFile{}, map[string]ownLink{}, map[string]pathFile{}
 	out.Displaced = map[string]displaced{}
+	out.Heads = nil
+	for _, p := range j.Heads {
+		out.Heads = append(out.Heads, f(p))
+	}
 	for p, m := range j.Points {
 		m.Was = was(m.Was)
 		out.Points[p] = m

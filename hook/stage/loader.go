@@ -89,6 +89,7 @@ func (w *work) recordLoader() error {
 	if err != nil {
 		return err
 	}
+	noted := w.journal.Linker && w.stage == Apply
 	w.journal.Linker = true
 	if err := w.recordOwn(); err != nil {
 		return err
@@ -114,10 +115,10 @@ func (w *work) recordLoader() error {
 		return err
 	}
 	w.journal.Cache = true
-	if there, err := w.occupied(confFile); err != nil {
-		return err
-	} else if !there {
-		w.journal.Conf = true
+	if !noted {
+		if err := w.recordConf(); err != nil {
+			return err
+		}
 	}
 	if there, err := w.occupied(cacheFile); err != nil {
 		return err
@@ -218,6 +219,6 @@ func (w *work) removeLoader() error {
 			return err
 		}
 	}
-	w.journal.Linker, w.journal.Cache, w.journal.NoCache, w.journal.Conf = false, false, false, false
+	w.journal.Linker, w.journal.Cache, w.journal.NoCache, w.journal.Conf, w.journal.Heads = false, false, false, false, nil
 	return nil
 }

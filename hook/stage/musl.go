@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -27,11 +26,11 @@ func (w *work) planMusl(arch string) ([]byte, error) {
 	// mapped hook can no longer write the journal: what was noted before them counts.
 	noted := w.stage == Apply && link != nil && own.Link != nil && *link == *own.Link
 	if !noted && (!known || link != nil || now != nil && !own.isOurs(now)) {
-		perm, err := w.perm(p)
+		as, err := w.attr(p)
 		if err != nil {
 			return nil, err
 		}
-		own = pathFile{Was: now, Link: link, Perm: perm}
+		own = pathFile{Was: now, Link: link, Attr: as}
 	}
 	if closed != nil && own.Was == nil {
 		w.note("%s: musl's default folders are taken in its place: %v", p, closed)
@@ -98,7 +97,7 @@ func (w *work) restoreMusl() error {
 		} else if now, err := w.readText(p); err != nil {
 			return err
 		} else if now != nil && f.isOurs(now) {
-			if _, err := w.root.WriteFile(p, f.Was, cmp.Or(f.Perm, 0o644)); err != nil {
+			if _, err := w.root.WriteFile(p, f.Was, f.Attr); err != nil {
 				return err
 			}
 		}

@@ -20,7 +20,7 @@ type Root interface {
 
 	MountPoint(p string, dir bool) (inroot.Result, error)
 	Symlink(p, text string) (inroot.Result, error)
-	WriteFile(p string, data []byte, perm fs.FileMode) (inroot.Result, error)
+	WriteFile(p string, data []byte, as inroot.Attr) (inroot.Result, error)
 	Chmod(p string, perm fs.FileMode) error
 
 	RemoveEmpty(p string, isDir bool) (bool, error)

@@ -281,13 +281,13 @@ func isDenied(err error) bool {
 }
 
 // write gives a file of the loader's its contents.
-func (w *work) write(p string, data []byte) error { return w.writeAs(p, data, 0o644) }
+func (w *work) write(p string, data []byte) error { return w.writeAs(p, data, inroot.Attr{}) }
 
-func (w *work) writeAs(p string, data []byte, perm fs.FileMode) error {
+func (w *work) writeAs(p string, data []byte, as inroot.Attr) error {
 	if err := w.Next("write %s", p); err != nil {
 		return err
 	}
-	if _, err := w.root.WriteFile(p, data, perm); err != nil {
+	if _, err := w.root.WriteFile(p, data, as); err != nil {
 		return err
 	}
 	w.wrote = append(slices.DeleteFunc(w.wrote, func(f ownFile) bool { return f.path == p }), ownFile{p, data})

@@ -25,7 +25,7 @@ func (w *work) sweep() error {
 	for _, d := range w.file.LibraryDirs {
 		dirs[d] = true
 	}
-	for p := range w.journal.Links {
+	for _, p := range slices.AppendSeq(slices.Clone(w.journal.Heads), maps.Keys(w.journal.Links)) {
 		dirs[path.Dir(p)] = true
 	}
 	for p := range w.journal.Points {

@@ -96,7 +96,7 @@ func (l *looker) loaders() (out []searcher, problem string) {
 		}
 	}
 	for _, ld := range list {
-		r, err := ldcache.NewResolver(v, ld, o)
+		r, err := ldcache.NewResolver(v, ld, ld.Programs(v, o)[0])
 		if err != nil {
 			l.problem("loader "+ld.Path, err)
 			return nil, "its loader's configuration cannot be read"

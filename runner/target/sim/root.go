@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -246,12 +247,16 @@ func (r root) Symlink(p, text string) (inroot.Result, error) {
 	})
 }
 
-func (r root) WriteFile(p string, data []byte, perm fs.FileMode) (inroot.Result, error) {
-	return r.put(p, newFile(data, perm, r.uid), func(old *tree.Entry) (inroot.Change, error) {
+func (r root) WriteFile(p string, data []byte, as inroot.Attr) (inroot.Result, error) {
+	file := newFile(data, cmp.Or(as.Perm, 0o644), r.uid)
+	if as.Owner != nil {
+		file.UID, file.GID = as.Owner.UID, as.Owner.GID
+	}
+	return r.put(p, file, func(old *tree.Entry) (inroot.Change, error) {
 		switch {
 		case !old.Mode.IsRegular() && !old.IsLink():
 			return 0, inTheWay("write", p, "something that is no file")
-		case old.Mode == perm && old.UID == r.uid && bytes.Equal(old.Data, data):
+		case old.Mode == file.Mode && old.UID == file.UID && old.GID == file.GID && bytes.Equal(old.Data, data):
 			return inroot.Kept, nil
 		}
 		return inroot.Replaced, nil

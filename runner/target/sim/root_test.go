@@ -89,7 +89,7 @@ func call(n int, p, text string, data []byte, yes bool) (string, func(stage.Root
 	case 1, 2:
 		return name("symlink"), func(r stage.Root) string { return change(r.Symlink(p, text)) }
 	case 3:
-		return name("write"), func(r stage.Root) string { return change(r.WriteFile(p, data, 0o644)) }
+		return name("write"), func(r stage.Root) string { return change(r.WriteFile(p, data, inroot.Attr{})) }
 	case 4:
 		return name("remove empty"), func(r stage.Root) string { return answer(r.RemoveEmpty(p, yes)) }
 	case 5:
