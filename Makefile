@@ -22,7 +22,8 @@ gpurig:
 
 static:
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/ ./cmd/cdi-hook ./cmd/gpurig-probe ./cmd/gpurig-smoke
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w' -o $(BIN)/ ./cmd/gpurig-probe ./cmd/gpurig-smoke
+	CGO_ENABLED=0 $(GO) build -tags osusergo,netgo -ldflags '-s -w -E gpurig/hook.entry' -o $(BIN)/ ./cmd/cdi-hook
 
 # Where make install puts what it has built: DESTDIR is put before it, for who makes a package.
 PREFIX  ?= /usr/local

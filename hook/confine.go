@@ -103,16 +103,19 @@ func emptyBoundingSet() (emptied bool, err error) {
 	if now[unix.CAP_SETPCAP/32].Effective&(1<<(unix.CAP_SETPCAP%32)) == 0 {
 		return false, nil
 	}
-	for i := range now {
-		now[i].Inheritable = now[i].Permitted
-	}
-	if err := unix.Capset(&head, &now[0]); err != nil {
-		return false, fmt.Errorf("give up rights: capset: %w", err)
+	if now[0].Inheritable != now[0].Permitted || now[1].Inheritable != now[1].Permitted {
+		now[0].Inheritable, now[1].Inheritable = now[0].Permitted, now[1].Permitted
+		if err := unix.Capset(&head, &now[0]); err != nil {
+			return false, fmt.Errorf("give up rights: capset: %w", err)
+		}
 	}
 	for c := uintptr(0); ; c++ {
 		there, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0)
 		if err != nil { // the kernel has no capability of that number
 			return emptied, nil
+		}
+		if now[c/32].Permitted&(1<<(c%32)) != 0 { // for who is not root, or root without its privileges
+			_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
 		}
 		if there == 0 {
 			continue
@@ -121,9 +124,6 @@ func emptyBoundingSet() (emptied bool, err error) {
 			return false, fmt.Errorf("give up rights: bounding set: %w", err)
 		}
 		emptied = true
-		if now[c/32].Permitted&(1<<(c%32)) != 0 { // for who is not root, or root without its privileges
-			_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, c, 0, 0)
-		}
 	}
 }
 

@@ -57,6 +57,9 @@ func parseMounts(text string) ([]mountLine, error) {
 
 // unescape reads the four characters that mountinfo writes in octal.
 func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 

@@ -148,9 +148,6 @@ func (s *stand) traced(program string, stage hook.Stage, faults ...string) (said
 	return string(out), string(text), err
 }
 
-// itself is in the call by which the program starts itself.
-const itself = ` execve("/proc/self/exe", `
-
 var (
 	threadOf = regexp.MustCompile(`^(\d+) +`)
 	cloned   = regexp.MustCompile(`clone\(.* = (\d+)$`)
@@ -205,17 +202,9 @@ func tracedCalls(trace string) iter.Seq2[string, string] {
 // powerProblems says what in a trace shows a right that was still there when the
 // image was read first. filter: the kernel takes filters of system calls.
 func powerProblems(root, trace string, filter bool) (problems []string) {
-	over := map[string]bool{} // threads of before it started itself, when the root was not known
-	before := trace[:max(0, strings.LastIndex(trace, itself))]
-	trace = trace[len(before):]
-	for i, line := range strings.Split(before, "\n") {
-		if m := threadOf.FindStringSubmatch(line); m != nil && i > 0 && !strings.HasPrefix(before, m[0]) {
-			over[m[1]] = true
-		}
-	}
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	threads := map[string]map[string]bool{} // what each gave up
-	gone := []string{"capabilities", "no_new_privs"}
+	gone := []string{"bounding set", "capabilities", "no_new_privs"}
 	if hasLandlock() && !noLandlock.MatchString(trace) {
 		gone = append(gone, "landlock")
 	}
@@ -223,9 +212,6 @@ func powerProblems(root, trace string, filter bool) (problems []string) {
 	filtered := false
 	bounded := false // P5
 	for id, line := range tracedCalls(trace) {
-		if over[id] {
-			continue
-		}
 		if threads[id] == nil {
 			threads[id] = map[string]bool{}
 		}
@@ -237,8 +223,8 @@ func powerProblems(root, trace string, filter bool) (problems []string) {
 				threads[c[1]][what] = true
 			}
 		}
-		for what, call := range map[string]string{"capabilities": "capset(", "no_new_privs": "prctl(PR_SET_NO_NEW_PRIVS, 1", "landlock": "landlock_restrict_self("} {
-			if strings.Contains(line, call) && strings.Contains(line, " = 0") {
+		for what, call := range map[string]string{"bounding set": "prctl(PR_CAPBSET_DROP, CAP_SYS_ADMIN", "capabilities": "capset(", "no_new_privs": "prctl(PR_SET_NO_NEW_PRIVS, 1", "landlock": "landlock_restrict_self("} {
+			if strings.Contains(line, call) && strings.Contains(line, " = 0") && (what != "capabilities" || strings.Contains(line, "inheritable=0")) {
 				threads[id][what] = true
 			}
 		}

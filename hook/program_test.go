@@ -23,7 +23,7 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	name := filepath.Join(dir, "cdi-hook")
-	cmd := exec.Command("go", "build", "-trimpath", "-tags", "osusergo,netgo", "-ldflags", "-s -w", "-o", name, "gpurig/cmd/cdi-hook")
+	cmd := exec.Command("go", "build", "-trimpath", "-tags", "osusergo,netgo", "-ldflags", "-s -w -E gpurig/hook.entry", "-o", name, "gpurig/cmd/cdi-hook")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", &exec.Error{Name: string(out), Err: err}

@@ -47,6 +47,7 @@ func Main(args []string, limits Limits) int {
 			return ExitOK
 		}
 	}
+	runtime.GOMAXPROCS(1) // it does one thing at a time: looking for work on others is a tenth of a run
 	quiet := &limited{w: os.Stderr, left: maxOutput}
 	env := takeEnvironment()
 	if err := again(args, env); err != nil {

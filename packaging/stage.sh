@@ -30,7 +30,8 @@ lib=$to/lib/gpurig share=$to/share doc=$to/share/doc/gpurig
 mkdir -p "$to/bin" "$lib" "$doc"
 export GOOS=linux GOARCH="$arch"
 CC=$cc CGO_ENABLED=1 go build -ldflags "-s -w -X gpurig/runner/cli.version=$version" -o "$lib/" ./cmd/gpurig ./cmd/gpurig-docker
-CGO_ENABLED=0 go build -tags osusergo,netgo -ldflags '-s -w' -o "$lib/" ./cmd/cdi-hook ./cmd/gpurig-probe ./cmd/gpurig-smoke
+CGO_ENABLED=0 go build -tags osusergo,netgo -ldflags '-s -w' -o "$lib/" ./cmd/gpurig-probe ./cmd/gpurig-smoke
+CGO_ENABLED=0 go build -tags osusergo,netgo -ldflags '-s -w -E gpurig/hook.entry' -o "$lib/" ./cmd/cdi-hook
 mv "$lib/gpurig" "$to/bin/"
 ln -sf ../lib/gpurig/gpurig-smoke "$to/bin/gpurig-smoke"
 CC=$cc "$tools/clibs" "$lib"

@@ -2,6 +2,7 @@ package hookspec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,24 +53,11 @@ func parse(data []byte) (File, error) {
 	if len(data) > MaxBytes {
 		return File{}, fmt.Errorf("hook file: larger than %d bytes", MaxBytes)
 	}
-	var head struct {
-		Version *int `json:"version"`
-	}
-	if err := json.Unmarshal(data, &head); err != nil {
-		return File{}, fmt.Errorf("hook file: not JSON: %w", err)
-	}
-	if head.Version == nil || *head.Version != Version {
-		got := "none"
-		if head.Version != nil {
-			got = fmt.Sprint(*head.Version)
-		}
-		return File{}, fmt.Errorf("hook file has version %s, this cdi-hook reads version %d: %w", got, Version, ErrVersion)
-	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.DisallowUnknownFields()
 	var f File
-	if err := dec.Decode(&f); err != nil {
-		return File{}, fmt.Errorf("hook file: %w", err)
+	if err := dec.Decode(&f); err != nil || f.Version != Version {
+		return File{}, cmp.Or(versionProblem(data), fmt.Errorf("hook file: %w", err))
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return File{}, errors.New("hook file: text after the JSON object")
@@ -78,6 +66,24 @@ func parse(data []byte) (File, error) {
 		return File{}, err
 	}
 	return f, nil
+}
+
+// versionProblem says that data is of another version, whose fields are not known, or
+// no JSON; nil: neither.
+func versionProblem(data []byte) error {
+	var head struct {
+		Version *int `json:"version"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return fmt.Errorf("hook file: not JSON: %w", err)
+	}
+	if head.Version == nil {
+		return fmt.Errorf("hook file has version none, this cdi-hook reads version %d: %w", Version, ErrVersion)
+	}
+	if *head.Version != Version {
+		return fmt.Errorf("hook file has version %d, this cdi-hook reads version %d: %w", *head.Version, Version, ErrVersion)
+	}
+	return nil
 }
 
 // Marshal returns the file as indented JSON with a final line break: equal
@@ -96,62 +102,57 @@ func (f File) Marshal() ([]byte, error) {
 // Validate reports every field that the hook would refuse, joined.
 func (f File) Validate() error {
 	var errs []error
-	bad := func(field, why string) { errs = append(errs, &FieldError{Field: field, Why: why}) }
-	check := func(field, why string) {
+	check := func(why, field string, at ...any) {
 		if why != "" {
-			bad(field, why)
+			errs = append(errs, &FieldError{Field: fmt.Sprintf(field, at...), Why: why})
 		}
 	}
 	if f.Version != Version {
-		bad("version", fmt.Sprintf("is %d, want %d", f.Version, Version))
+		check(fmt.Sprintf("is %d, want %d", f.Version, Version), "version")
 	}
-	check("container", nameProblem(f.Container))
-	check("spec", digestProblem(f.Spec))
+	check(nameProblem(f.Container), "container")
+	check(digestProblem(f.Spec), "spec")
 	if len(f.MountPoints) > MaxEntries || len(f.Links) > MaxEntries || len(f.Modes) > MaxEntries {
-		bad("file", fmt.Sprintf("more than %d entries of one kind", MaxEntries))
+		check(fmt.Sprintf("more than %d entries of one kind", MaxEntries), "file")
 		return errors.Join(errs...)
 	}
 	if len(f.LibraryDirs) > MaxFolders {
-		bad("libraryDirs", fmt.Sprintf("more than %d folders", MaxFolders))
+		check(fmt.Sprintf("more than %d folders", MaxFolders), "libraryDirs")
 	}
 	points := map[string]bool{}
 	for i, m := range f.MountPoints {
-		field := fmt.Sprintf("mountPoints[%d].path", i)
-		check(field, PathProblem(m.Path))
+		check(PathProblem(m.Path), "mountPoints[%d].path", i)
 		if points[m.Path] {
-			bad(field, fmt.Sprintf("%q is there twice", m.Path))
+			check(fmt.Sprintf("%q is there twice", m.Path), "mountPoints[%d].path", i)
 		}
 		points[m.Path] = true
 		if m.Source != "" {
-			check(fmt.Sprintf("mountPoints[%d].source", i), PathProblem(m.Source))
+			check(PathProblem(m.Source), "mountPoints[%d].source", i)
 		}
 	}
 	links := map[string]bool{}
 	for i, l := range f.Links {
-		field := fmt.Sprintf("links[%d]", i)
-		check(field+".path", PathProblem(l.Path))
-		check(field+".target", TargetProblem(l.Target))
+		check(PathProblem(l.Path), "links[%d].path", i)
+		check(TargetProblem(l.Target), "links[%d].target", i)
 		if links[l.Path] {
-			bad(field+".path", fmt.Sprintf("%q is there twice", l.Path))
+			check(fmt.Sprintf("%q is there twice", l.Path), "links[%d].path", i)
 		}
 		if points[l.Path] {
-			bad(field+".path", fmt.Sprintf("%q is a mount point too", l.Path))
+			check(fmt.Sprintf("%q is a mount point too", l.Path), "links[%d].path", i)
 		}
 		links[l.Path] = true
 	}
 	for i, d := range f.LibraryDirs {
-		field := fmt.Sprintf("libraryDirs[%d]", i)
-		check(field, PathProblem(d))
-		check(field, FolderProblem(d))
+		check(PathProblem(d), "libraryDirs[%d]", i)
+		check(FolderProblem(d), "libraryDirs[%d]", i)
 	}
 	for i, m := range f.Modes {
-		field := fmt.Sprintf("modes[%d]", i)
-		check(field+".path", PathProblem(m.Path))
+		check(PathProblem(m.Path), "modes[%d].path", i)
 		if !strings.HasPrefix(m.Path, "/dev/") {
-			bad(field+".path", fmt.Sprintf("%q is not below /dev", m.Path))
+			check(fmt.Sprintf("%q is not below /dev", m.Path), "modes[%d].path", i)
 		}
 		if m.Mode&^0o777 != 0 {
-			bad(field+".mode", fmt.Sprintf("%#o has more than permission bits", uint32(m.Mode)))
+			check(fmt.Sprintf("%#o has more than permission bits", uint32(m.Mode)), "modes[%d].mode", i)
 		}
 	}
 	return errors.Join(errs...)

@@ -42,16 +42,19 @@ func Lstatat(dir int, name string, st *unix.Stat_t) error {
 
 // Readlinkat is readlinkat(2), the whole text.
 func Readlinkat(dir int, name string) (string, error) {
-	buf := make([]byte, unix.PathMax)
-	n := 0
-	err := Again(func() (err error) {
-		n, err = unix.Readlinkat(dir, name, buf)
-		return err
-	})
-	if err != nil {
-		return "", err
+	for buf := make([]byte, 256); ; buf = make([]byte, unix.PathMax) {
+		n := 0
+		err := Again(func() (err error) {
+			n, err = unix.Readlinkat(dir, name, buf)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		if n < len(buf) || n == unix.PathMax {
+			return string(buf[:n]), nil
+		}
 	}
-	return string(buf[:n]), nil
 }
 
 // Fsync is fsync(2); a file system that has none for directories is no error.

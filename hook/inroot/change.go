@@ -40,9 +40,6 @@ func (r *Root) Symlink(p, text string) (Result, error) {
 }
 
 func (r *Root) symlink(p, text string) (Result, error) {
-	if r.linkIs(p, text) {
-		return Result{Change: Kept}, nil
-	}
 	dir, made, err := r.parentOf(p)
 	if err != nil {
 		return Result{Dirs: made}, err
@@ -51,7 +48,7 @@ func (r *Root) symlink(p, text string) (Result, error) {
 	res := Result{Dirs: made, Change: Made}
 	name := path.Base(p)
 	switch old, err := calls.Readlinkat(dir, name); {
-	case err == nil && old == text:
+	case err == nil && old == text && r.linkIs(p, text):
 		res.Change = Kept
 		return res, nil
 	case err == nil:
@@ -60,6 +57,16 @@ func (r *Root) symlink(p, text string) (Result, error) {
 		return res, &fs.PathError{Op: "symlink", Path: p, Err: fmt.Errorf("the container has a file or directory of its own there: %w", ErrInTheWay)}
 	case err != unix.ENOENT:
 		return res, explain("readlink", p, err)
+	}
+	if res.Change == Made {
+		err := r.changing(dir, func() error { return unix.Symlinkat(text, dir, name) })
+		if err == nil {
+			r.unsynced[path.Dir(p)] = true
+			return res, explain("symlink", p, r.adopt(dir, name, unix.S_IFLNK))
+		}
+		if err != unix.EEXIST { // made by somebody else since
+			return res, explain("symlink", p, err)
+		}
 	}
 	temp := r.tempName()
 	err = r.changing(dir, func() error { return unix.Symlinkat(text, dir, temp) })

@@ -228,6 +228,11 @@ func (r *Root) parentOf(p string) (dir int, made []string, err error) {
 // a set-group-id directory, or our own ids, gave it another one. What is there by
 // now is looked at first: on a foreign mount, or of another type, it is not ours.
 func (r *Root) adopt(dir int, name string, kind uint32) error {
+	var now unix.Statx_t
+	if err := r.lstatx(dir, name, &now); err == nil && uint32(now.Mode)&unix.S_IFMT == kind && now.Uid == r.owner.UID && now.Gid == r.owner.GID &&
+		now.Mask&unix.STATX_MNT_ID != 0 && now.Mnt_id == r.mount {
+		return nil
+	}
 	fd, st, err := r.child(dir, name)
 	if err != nil {
 		return err

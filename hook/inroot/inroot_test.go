@@ -55,6 +55,34 @@ func TestReadingIsBounded(t *testing.T) {
 			if _, err := r.ReadFile(p, 100); err == nil {
 				t.Errorf("ReadFile(%q) succeeded", p)
 			}
+			if _, err := r.Lstat(p); err == nil {
+				t.Errorf("Lstat(%q) succeeded", p)
+			}
+		}
+	})
+}
+
+// A directory in which something was looked at is kept open, until we change something.
+func TestALookSeesWhatChangedSince(t *testing.T) {
+	both(t, func(t *testing.T, open func(string) *inroot.Root) {
+		w := newWorld(t, "dir a", "dir b", "file b/f 1")
+		r := open(w.R)
+		if _, err := r.Lstat("/a/x"); !errors.Is(err, unix.ENOENT) {
+			t.Fatalf("Lstat of nothing: %v", err)
+		}
+		if gone, err := r.RemoveEmpty("/a", true); !gone || err != nil {
+			t.Fatalf("RemoveEmpty: %v, %v", gone, err)
+		}
+		if _, err := r.Symlink("/a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := r.Lstat("/a/f"); err != nil || i.Size != 1 {
+			t.Errorf("Lstat through a new link = %+v, %v", i, err)
+		}
+		for p, want := range map[string]error{"/a/f": unix.EINVAL, "/a/x": unix.ENOENT} {
+			if text, err := r.Readlink(p); !errors.Is(err, want) {
+				t.Errorf("Readlink(%s) = %q, %v; want %v", p, text, err, want)
+			}
 		}
 	})
 }

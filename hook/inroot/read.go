@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,16 @@ type Info struct {
 
 // Lstat returns what is at p; a link in the last component is not followed.
 func (r *Root) Lstat(p string) (Info, error) {
+	a, q, err := r.anchor(p)
+	if err != nil {
+		return Info{}, explain("lstat", p, err)
+	}
+	if st, ok, err := a.glance(q); ok {
+		return Info{
+			Mode: fileType(uint32(st.Mode)) | fs.FileMode(st.Mode&0o777), Size: int64(st.Size), UID: st.Uid, GID: st.Gid,
+			Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino,
+		}, explain("lstat", p, err)
+	}
 	fd, err := r.look(p, unix.O_NOFOLLOW)
 	if err != nil {
 		return Info{}, explain("lstat", p, err)
@@ -56,6 +67,20 @@ func fileType(mode uint32) fs.FileMode {
 
 // Readlink returns the text of the link at p.
 func (r *Root) Readlink(p string) (string, error) {
+	a, q, err := r.anchor(p)
+	if err != nil {
+		return "", explain("readlink", p, err)
+	}
+	if st, ok, err := a.glance(q); ok {
+		var text string
+		if err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK {
+			err = unix.EINVAL
+		}
+		if err == nil {
+			text, err = calls.Readlinkat(a.pinned.fd, path.Base(q))
+		}
+		return text, explain("readlink", p, err)
+	}
 	fd, err := r.look(p, unix.O_NOFOLLOW)
 	if err != nil {
 		return "", explain("readlink", p, err)

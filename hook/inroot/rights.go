@@ -75,6 +75,7 @@ func (r *Root) Outside(f func() error) error {
 // container's root is its own to change whatever its mode, 0555 on some
 // distributions, and so is every one where no ids are mapped.
 func (r *Root) changing(dir int, change func() error) error {
+	r.unpin()
 	err := calls.Again(change)
 	if err != unix.EACCES {
 		return err

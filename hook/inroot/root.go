@@ -59,6 +59,7 @@ type Root struct {
 	// its mounts.
 	mapped   bool
 	admitted admitted
+	pinned   pinned
 	// beneath refuses absolute links and ".." above the root, where the root is
 	// not the root directory of the container but a second anchor in it.
 	beneath  bool
@@ -123,9 +124,10 @@ func OpenFD(fd int, name string, o Options) (*Root, error) {
 // Close releases the root.
 func (r *Root) Close() error {
 	if r.dev != nil {
-		unix.Close(r.dev.fd)
+		r.dev.Close()
 		r.dev = nil
 	}
+	r.unpin()
 	return unix.Close(r.fd)
 }
 

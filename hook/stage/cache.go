@@ -127,8 +127,12 @@ func (v *look) nextFolders() []string {
 	}
 	var first []string
 	for _, dir := range out {
+		names, _ := v.ReadDir(dir) // what cannot be read is no folder of ldconfig's either
 		for _, name := range hardware {
 			sub := path.Join(dir, name)
+			if !slices.Contains(names, name) {
+				continue
+			}
 			if i, err := v.Lstat(sub); err == nil && i.Mode.IsDir() {
 				first = append(first, sub)
 			}

@@ -234,17 +234,25 @@ func muslHeld(arch string) []string {
 
 // recordOwn notes the folders of our own that there may be.
 func (w *work) recordOwn() error {
+	hwcaps := path.Join(ownDir, machines[elf.X8664], hwcapsDir)
+	dirs := []string{hwcaps}
 	for _, name := range machines {
-		if err := w.recordDir(path.Join(ownDir, name)); err != nil {
-			return err
-		}
+		dirs = append(dirs, path.Join(ownDir, name))
 	}
 	for _, level := range levels {
-		if err := w.recordDir(path.Join(ownDir, machines[elf.X8664], hwcapsDir, level)); err != nil {
-			return err
+		dirs = append(dirs, path.Join(hwcaps, level))
+	}
+	gone, err := w.root.Missing(ownDir)
+	if err == nil && len(gone) > 0 {
+		w.journal.addDirs(slices.Concat(gone, dirs))
+		return nil
+	}
+	for _, p := range dirs {
+		if err == nil {
+			err = w.recordDir(p)
 		}
 	}
-	return nil
+	return err
 }
 
 // ownLinks takes every link in a folder of our own for ours: a run that was killed, or

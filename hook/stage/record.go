@@ -84,8 +84,12 @@ func (w *work) recordPoint(m hookspec.MountPoint) error {
 
 // recordDir notes those directories of p that are missing.
 func (w *work) recordDir(p string) error {
+	if w.recorded[p] {
+		return nil
+	}
 	dirs, err := w.root.Missing(p)
 	w.journal.addDirs(dirs)
+	w.recorded[p] = err == nil
 	return err
 }
 

@@ -81,7 +81,7 @@ func Run(s Stage, file hookspec.File, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	w := &work{Steps: o.Steps, stage: s, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}}
+	w := &work{Steps: o.Steps, stage: s, root: o.Root, file: file, journal: j, lifetime: o.Lifetime, runs: o.Runs, remember: o.Remember, namesIn: map[string][]string{}, recorded: map[string]bool{}}
 	if w.remember == nil {
 		w.remember = func(read func() Scan) Scan { return read() }
 	}
@@ -125,6 +125,7 @@ type work struct {
 	wrote     []ownFile           // to be read back
 	linked    []hookspec.Link     // links beside those of the file, to be read back
 	namesIn   map[string][]string // see names
+	recorded  map[string]bool     // directories of which the journal has what is missing
 
 	unanswered error // of one look, see view.seen
 }

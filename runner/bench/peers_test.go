@@ -65,8 +65,8 @@ func ours(tb testing.TB, name string) string {
 		return out
 	}
 	args, cgo := []string{"build", "-trimpath", "-o", out}, "CGO_ENABLED=1"
-	if name != "gpurig" { // static, without symbols
-		args, cgo = append(args, "-tags", "osusergo,netgo", "-ldflags", "-s -w"), "CGO_ENABLED=0"
+	if name == "cdi-hook" {
+		args, cgo = append(args, "-tags", "osusergo,netgo", "-ldflags", "-s -w -E gpurig/hook.entry"), "CGO_ENABLED=0"
 	}
 	cmd := exec.CommandContext(tb.Context(), "go", append(args, "gpurig/cmd/"+name)...)
 	cmd.Env = append(os.Environ(), cgo, "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
