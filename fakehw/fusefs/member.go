@@ -279,7 +279,7 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 			return nil, 0, syscall.EINVAL // no attribute has it (do_dentry_open)
 		}
 		if n.b.Sub != "/sys" {
-			return nil, fuse.FOPEN_DIRECT_IO, 0 // procfs leaves root alone
+			return &shown{}, fuse.FOPEN_DIRECT_IO, 0 // procfs leaves root alone
 		}
 		n.u.Lock.Lock()
 		defer n.u.Lock.Unlock()
@@ -290,7 +290,7 @@ func (n *member) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uin
 		if errno := mayOpen(mode, flags); errno != 0 {
 			return nil, 0, errno
 		}
-		return nil, n.u.pass.open(n, mode, writes), 0
+		return &shown{}, n.u.pass.open(n, mode, writes), 0
 	}
 	if writes && yes(n.b.Deny, n.rel) {
 		return nil, 0, syscall.EPERM
@@ -381,7 +381,7 @@ func (n *member) Read(ctx context.Context, f fusenode.FileHandle, dest []byte, o
 	}
 	n.u.Lock.Lock()
 	defer n.u.Lock.Unlock()
-	return fuse.ReadResultData(part(n.e.Data, dest, off)), 0
+	return f.(*shown).read(n.e.Data, dest, off), 0
 }
 
 // Write is part of fusenode.NodeWriter. As in sysfs, one write is one request,

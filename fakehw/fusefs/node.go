@@ -146,7 +146,7 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 		return nil, 0, syscall.EACCES
 	case n.v.live || size(n.path, e) != uint64(len(e.Data)):
 		// The size is no promise, as with sysfs: read until end of file.
-		return nil, fuse.FOPEN_DIRECT_IO, 0
+		return &shown{}, fuse.FOPEN_DIRECT_IO, 0
 	}
 	return nil, fuse.FOPEN_KEEP_CACHE, 0
 }
@@ -155,18 +155,17 @@ func (n *node) Open(_ context.Context, flags uint32) (fusenode.FileHandle, uint3
 func (n *node) Flush(context.Context, fusenode.FileHandle) syscall.Errno { return syscall.ENOSYS }
 
 // Read is part of fusenode.NodeReader.
-func (n *node) Read(_ context.Context, _ fusenode.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
+func (n *node) Read(_ context.Context, f fusenode.FileHandle, dest []byte, off int64) (fuse.ReadResult, syscall.Errno) {
 	n.v.lock.Lock()
 	defer n.v.lock.Unlock()
 	e, errno := n.entry()
 	if errno != 0 {
 		return nil, errno
 	}
-	if off < 0 || off >= int64(len(e.Data)) {
-		return fuse.ReadResultData(nil), 0
+	if s, ok := f.(*shown); ok {
+		return s.read(e.Data, dest, off), 0
 	}
-	rest := e.Data[off:]
-	return fuse.ReadResultData(rest[:min(len(rest), len(dest))]), 0
+	return fuse.ReadResultData(part(e.Data, dest, off)), 0
 }
 
 // kind returns the S_IFMT bits.

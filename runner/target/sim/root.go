@@ -168,7 +168,7 @@ func (r root) folder(m *mount, p string, create bool) (d folder, err error) {
 			err = &fs.PathError{Op: "mkdir", Path: p, Err: fmt.Errorf("a dangling link of the image is there: %w", inroot.ErrInTheWay)}
 		}
 		if err == nil {
-			err = up.put(path.Base(p), newDir(r.uid))
+			err = r.changing(up, func() error { return up.put(path.Base(p), newDir(r.uid)) })
 		}
 		if err != nil {
 			return d, err
@@ -212,7 +212,16 @@ func (r root) put(p string, e *tree.Entry, judge func(old *tree.Entry) (inroot.C
 			return res, err
 		}
 	}
-	return res, d.put(path.Base(p), e)
+	return res, r.changing(d, func() error { return d.put(path.Base(p), e) })
+}
+
+// changing makes one change in a directory: of the container's root, or of anybody's
+// where no ids are mapped, whatever its mode.
+func (r root) changing(d folder, change func() error) error {
+	if r.owner != (hookspec.Owner{}) && d.e.UID != r.uid && d.e.Mode&0o002 == 0 {
+		return &fs.PathError{Op: "open", Path: d.path, Err: syscall.EACCES}
+	}
+	return change()
 }
 
 func inTheWay(op, p, what string) error {
@@ -284,7 +293,7 @@ func (r root) removeIf(p string, ours func(*tree.Entry) bool) (bool, error) {
 		return false, nil
 	}
 	if err == nil {
-		err = d.remove(path.Base(p))
+		err = r.changing(d, func() error { return d.remove(path.Base(p)) })
 	}
 	return err == nil, err
 }
