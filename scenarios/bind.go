@@ -18,7 +18,7 @@ import (
 //
 //	<first>, <second>, <third>   a full GPU, one that is not in MIG mode, by its NVML index
 //	<mig>, <mig2>                a MIG device, as "GPU:index": the first, the second that is there
-//	<driver>                     version of NVIDIA's driver
+//	<driver>                     version of NVIDIA's driver; for a library of a Tegra, "host"
 //
 // What more is known of a GPU or a MIG device comes after a dot: see gpuFacts and
 // migFacts.
@@ -107,6 +107,9 @@ func Bind(s Scenario, m host.Model) (bound Scenario, why string) {
 	for i, name := range ordinals {
 		if i < len(full) {
 			put(values, name, gpuFacts, full[i])
+			if m.Integrated(full[i]) {
+				delete(values, name+".pci") // Thor's has an address, by which it is not passed
+			}
 		}
 	}
 	for i, d := range migDevices(gpus) {
@@ -130,6 +133,15 @@ func Bind(s Scenario, m host.Model) (bound Scenario, why string) {
 	s.Containers = rewritten(s.Containers, fill)
 	s.Steps = rewritten(s.Steps, fill)
 	s.Expect = rewritten(s.Expect, fill)
+	if m.Driver != nil && slices.ContainsFunc(m.GPUs, m.Integrated) {
+		for _, want := range s.Expect {
+			for soname, version := range want.Library {
+				if version == m.Driver.Version { // libraries of a Tegra's own GPU are called .so.1.1
+					want.Library[soname] = "host"
+				}
+			}
+		}
+	}
 	if len(missing) > 0 {
 		return s, "the host has nothing for " + strings.Join(slices.Sorted(maps.Keys(missing)), ", ")
 	}

@@ -93,6 +93,14 @@ expect: {c1: {nodes: {/dev/nvidia<second.minor>: {number: "195:<second.minor>"}}
 	if got := s.Steps[1].Plug.Device.PCI; got != "<second.pci>" {
 		t.Errorf("the scenario itself was changed: %q", got)
 	}
+	s.Steps = nil
+	s.Expect = map[string]scenarios.Expect{"c1": {Library: s.Expect["c1"].Library}}
+	for name, want := range map[string]string{"t4-server": "535.113.01", "jetson-orin-nano": "host"} {
+		s.Needs = &scenarios.Needs{}
+		if b, why := scenarios.Bind(s, model(t, name)); b.Expect["c1"].Library["libcuda.so.1"] != want {
+			t.Errorf("%s: %q, %v; want %s", name, why, b.Expect["c1"].Library, want)
+		}
+	}
 	s.Needs = nil
 	if b, _ := scenarios.Bind(s, model(t, "t4-server")); b.Containers["c1"].Devices["gpu0"].ID != "nvidia.com/gpu=<first>" {
 		t.Error("a scenario without needs was bound")

@@ -286,3 +286,10 @@ func (m *Model) NVIDIAGPUs() []GPU {
 	}
 	return out
 }
+
+// Integrated reports whether g is the GPU of a Tegra system on chip: a platform
+// device, or, from Thor on, the PCI function at the address that NVIDIA's
+// toolkit knows it by.
+func (m *Model) Integrated(g GPU) bool {
+	return m.Tegra != nil && (g.PCI == nil || g.PCI.BDF == pci.BDF{Bus: 1} && g.PCI.ID.Vendor == pci.NVIDIA)
+}

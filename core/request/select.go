@@ -102,7 +102,7 @@ func (s *selector) matcher() (match func(*host.GPU) bool, option string, named b
 	case r.Card != nil:
 		return func(g *host.GPU) bool { return g.Card == *r.Card }, "id", true
 	case r.PCI != nil:
-		return func(g *host.GPU) bool { return g.PCI != nil && g.PCI.BDF == *r.PCI && !s.integrated(g) }, "pci", true
+		return func(g *host.GPU) bool { return g.PCI != nil && g.PCI.BDF == *r.PCI && !s.m.Integrated(*g) }, "pci", true
 	case r.Vendor != nil || r.Product != nil:
 		option = "vendorid"
 		if r.Vendor == nil {
@@ -126,7 +126,7 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 	switch {
 	case g.Problem != "":
 		reason, why, hint = ReasonUnreadable, "cannot be used: "+g.Problem, unreadableHint
-	case s.req.VM && s.integrated(g):
+	case s.req.VM && s.m.Integrated(*g):
 		reason, why, hint = ReasonIGPUOnVM, "is an integrated GPU, which a virtual machine cannot have: it is a part of the system on chip", "Give it to a container."
 	case s.req.VM:
 		return true
@@ -134,7 +134,7 @@ func (s *selector) usable(g *host.GPU, option string, named bool) bool {
 		reason, why, hint = ReasonNoDriver, "has no driver: driver not loaded", "Load the GPU's driver, for NVIDIA with modprobe nvidia."
 	case g.PCI != nil && g.PCI.Driver == "vfio-pci":
 		reason, why, hint = ReasonOtherDriver, "is bound to vfio-pci, which keeps it for a virtual machine", "Bind it to its own driver again."
-	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0 && s.integrated(g):
+	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0 && s.m.Integrated(*g):
 		reason, why, hint = ReasonNoNode, "is an integrated GPU, whose nodes and libraries only CDI passes", "Write id=nvidia.com/igpu=0."
 	case len(cdi.NodeEdits(*s.m, *g).Edits.DeviceNodes) == 0:
 		reason, why, hint = ReasonNoNode, "has no device node in /dev", "Make the driver create its nodes, for NVIDIA with nvidia-modprobe -c 0 -u."
@@ -164,7 +164,7 @@ func (s *selector) unreadable(a cdi.Asked, g *host.GPU) bool {
 // littleUse warns of GPUs that nodes alone do not make useful.
 func (s *selector) littleUse(g *host.GPU, option string) {
 	switch {
-	case s.integrated(g):
+	case s.m.Integrated(*g):
 		s.warn(ReasonNodesOnly, option, "Write id=nvidia.com/igpu=0.", "%s is an integrated GPU: without CDI the container gets some of its nodes and no libraries", cdi.GPUName(*g))
 	case g.MIG != nil:
 		s.warn(ReasonMIGEnabled, option, "Write gputype=mig with "+s.migNames(g)+".", "%s is in MIG mode: without a MIG device nothing can compute on it", cdi.GPUName(*g))
@@ -226,7 +226,7 @@ func indexName(g *host.GPU) string {
 
 func (s *selector) noPCI(b pci.BDF) {
 	for i := range s.m.GPUs {
-		if g := &s.m.GPUs[i]; s.integrated(g) && (g.PCI != nil && g.PCI.BDF == b || !s.hasDiscrete()) {
+		if g := &s.m.GPUs[i]; s.m.Integrated(*g) && (g.PCI != nil && g.PCI.BDF == b || !s.hasDiscrete()) {
 			s.refuse(ReasonIGPUByPCI, "pci", "Write id=nvidia.com/igpu=0.", "an integrated GPU cannot be passed by PCI address")
 			return
 		}
@@ -243,7 +243,7 @@ func (s *selector) noPCI(b pci.BDF) {
 // hasDiscrete reports whether the host has a GPU that can be passed by PCI
 // address.
 func (s *selector) hasDiscrete() bool {
-	return slices.ContainsFunc(s.m.GPUs, func(g host.GPU) bool { return g.PCI != nil && !s.integrated(&g) && !isBMC(&g) })
+	return slices.ContainsFunc(s.m.GPUs, func(g host.GPU) bool { return g.PCI != nil && !s.m.Integrated(g) && !isBMC(&g) })
 }
 
 func (s *selector) wantedIDs() string {
@@ -297,16 +297,6 @@ func where(g *host.GPU) string {
 func isBMC(g *host.GPU) bool {
 	const aspeed, matrox = 0x1a03, 0x102b
 	return g.PCI != nil && (g.PCI.ID.Vendor == aspeed || g.PCI.ID.Vendor == matrox)
-}
-
-// integrated reports whether g is the GPU of a Tegra system on chip: a platform
-// device, or, from Thor on, the PCI function at the address that NVIDIA's
-// toolkit knows it by.
-func (s *selector) integrated(g *host.GPU) bool {
-	if s.m.Tegra == nil {
-		return false
-	}
-	return g.PCI == nil || g.PCI.BDF == pci.BDF{Bus: 1} && g.PCI.ID.Vendor == pci.NVIDIA
 }
 
 // generated returns a name of the Spec that is generated for NVIDIA's GPUs.

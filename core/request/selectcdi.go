@@ -79,7 +79,7 @@ func (s *selector) allName(a cdi.Asked) {
 // igpuName selects the GPU of a system on chip. NVIDIA's library counts it
 // first; where the library is missing, the Spec made from CSV files has it as 0.
 func (s *selector) igpuName(a cdi.Asked) {
-	i := slices.IndexFunc(s.m.GPUs, func(g host.GPU) bool { return s.integrated(&g) })
+	i := slices.IndexFunc(s.m.GPUs, func(g host.GPU) bool { return s.m.Integrated(g) })
 	if i < 0 {
 		s.refuse(cdi.ReasonNoIntegratedGPU, "id", s.discreteHint(), "CDI device %s: the host has no integrated GPU", quote(a.Name.String()))
 		return
@@ -112,7 +112,7 @@ func (s *selector) gpuName(a cdi.Asked) {
 		case s.unreadable(a, &g):
 		case g.MIG == nil:
 			s.out.Names = []cdi.Name{generated(strconv.Itoa(g.Index))}
-			s.out.Integrated = s.integrated(&g)
+			s.out.Integrated = s.m.Integrated(g)
 		case len(g.MIG.Instances) == 0:
 			s.refuse(ReasonMIGEmpty, "id", "Create MIG devices with nvidia-smi mig -cgi, or turn MIG mode off.", "CDI device %s: the GPU is in MIG mode and has no MIG device", quote(a.Name.String()))
 		default:

@@ -35,8 +35,14 @@ func (j *judge) smoke() {
 	if want.Devices != nil && *want.Devices != len(got.Devices) {
 		j.add(Inside, what, fmt.Sprintf("%d devices", *want.Devices), listed(got.Devices))
 	}
-	if want.UUIDs != nil && !slices.Equal(slices.Sorted(slices.Values(want.UUIDs)), got.Devices) {
-		j.add(Inside, what, "devices "+strings.Join(want.UUIDs, ", "), listed(got.Devices))
+	uuids := make([]string, len(want.UUIDs))
+	for i, u := range want.UUIDs {
+		if uuids[i] = u; !strings.HasPrefix(u, "MIG-") && !strings.HasPrefix(u, "GPU-") {
+			uuids[i] = "GPU-" + u // NVML names a Tegra's GPU without a prefix, CUDA gives bytes
+		}
+	}
+	if want.UUIDs != nil && !slices.Equal(slices.Sorted(slices.Values(uuids)), got.Devices) {
+		j.add(Inside, what, "devices "+strings.Join(uuids, ", "), listed(got.Devices))
 	}
 	if want.Kernels != "" && want.Kernels != got.Kernels {
 		j.add(Inside, what, "kernels: "+want.Kernels, "kernels: "+cmp.Or(got.Kernels, "none ran"))

@@ -21,6 +21,9 @@ func TestJudgeSmoke(t *testing.T) {
 		says string // empty: no finding
 	}{
 		{"as expected", scenarios.SmokeExpect{Devices: &one, Kernels: "pass"}, passed, ""},
+		{"the UUID of a Tegra, without a prefix", scenarios.SmokeExpect{UUIDs: []string{"1"}}, passed, ""},
+		{"another UUID", scenarios.SmokeExpect{UUIDs: []string{"GPU-2"}}, passed, "GPU-2"},
+		{"a MIG device's UUID", scenarios.SmokeExpect{UUIDs: []string{"MIG-1"}}, passed, "MIG-1 |"},
 		{"a device less", scenarios.SmokeExpect{Devices: &two}, passed, "2 devices"},
 		{"a wrong kernel", scenarios.SmokeExpect{Kernels: "pass"}, &observe.Smoke{Devices: []string{"GPU-1"}, Kernels: "element 3"}, "element 3"},
 		{"a failure", scenarios.SmokeExpect{Kernels: "pass"}, failed, "/dev/nvidia-uvm"},
