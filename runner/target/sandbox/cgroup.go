@@ -13,9 +13,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// cgroupParents returns the folders in which containers of a process have their cgroups:
+// the root of each hierarchy, and, where that is another, the cgroup of its PID 1, in
+// which liblxc makes those of root (cgfsng.c). Ours have the hierarchy of devices alone;
+// a daemon that was joined has what the machine has.
+func cgroupParents(pid int) ([]string, error) {
+	root := cgroupRoot(pid)
+	mounts, err := hierarchies(root)
+	if err != nil {
+		return nil, err
+	}
+	first, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/proc/1/cgroup", pid))
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(mounts)
+	for line := range strings.Lines(string(first)) { // ID:CONTROLLERS:PATH
+		_, line, _ := strings.Cut(strings.TrimSpace(line), ":")
+		controllers, p, _ := strings.Cut(line, ":")
+		p = strings.TrimSuffix(p, "/init.scope")
+		at := root
+		if controllers != "" {
+			at = filepath.Join(root, strings.TrimPrefix(controllers, "name="))
+		}
+		if p != "" && p != "/" && !strings.HasPrefix(p, "/..") && slices.Contains(mounts, at) {
+			out = append(out, filepath.Join(at, p))
+		}
+	}
+	return out, nil
+}
+
 // hierarchies returns the mount points of cgroups at root: of version 2 root itself,
-// of version 1 those below it, one for each controller. Ours have that of devices
-// alone; a daemon that was joined has what the machine has.
+// of version 1 those below it, one for each controller.
 func hierarchies(root string) ([]string, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(root, &st); err != nil {
@@ -31,14 +60,10 @@ func hierarchies(root string) ([]string, error) {
 	}), err
 }
 
-// cgroupDirs returns directories of ours below root, a mount point of cgroups.
-func cgroupDirs(root, pattern string) ([]string, error) {
-	mounts, err := hierarchies(root)
-	if err != nil {
-		return nil, err
-	}
+// globIn returns what matches a pattern in any of folders.
+func globIn(folders []string, pattern string) ([]string, error) {
 	var out []string
-	for _, at := range mounts {
+	for _, at := range folders {
 		dirs, err := filepath.Glob(filepath.Join(at, pattern))
 		if err != nil {
 			return nil, err
@@ -51,13 +76,13 @@ func cgroupDirs(root, pattern string) ([]string, error) {
 // removeCgroups removes the cgroup directories that match patterns of ours. Who made
 // them removes those of a container that ended well; liblxc's "pivot" always
 // stays.
-func removeCgroups(root string, patterns ...string) error {
+func removeCgroups(parents []string, patterns ...string) error {
 	var errs []error
 	for _, pattern := range patterns {
 		if !strings.HasPrefix(pattern, prefixStart) {
 			continue // nothing was claimed
 		}
-		dirs, err := cgroupDirs(root, pattern)
+		dirs, err := globIn(parents, pattern)
 		errs = append(errs, err)
 		for _, d := range dirs {
 			errs = append(errs, removeCgroup(d))
@@ -73,8 +98,8 @@ func containerCgroups(prefix, name string) []string {
 
 // sweepCgroups removes what a run that was killed left behind. What is still
 // ending there is no fault of this run: it stays for the next one.
-func sweepCgroups(root string) error {
-	dirs, err := cgroupDirs(root, prefixStart+"*-*")
+func sweepCgroups(parents []string) error {
+	dirs, err := globIn(parents, prefixStart+"*-*")
 	return errors.Join(err, sweep(dirs, func(d string) error {
 		if err := removeCgroup(d); !errors.Is(err, unix.EBUSY) {
 			return err

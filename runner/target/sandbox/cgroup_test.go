@@ -17,7 +17,7 @@ func TestRemoveCgroupsLeavesThoseOfOtherContainers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := removeCgroups(root, containerCgroups(prefix, "c1")...); err != nil {
+	if err := removeCgroups([]string{filepath.Join(root, "devices")}, containerCgroups(prefix, "c1")...); err != nil {
 		t.Fatal(err)
 	}
 	left, err := os.ReadDir(at(""))

@@ -91,7 +91,11 @@ func TestWhatAKilledRunLeftIsSweptAndNothingElse(t *testing.T) {
 					t.Fatal(err)
 				}
 				if os.Geteuid() == 0 {
-					if err := sweepCgroups("/sys/fs/cgroup"); err != nil {
+					parents, err := cgroupParents(os.Getpid())
+					if err == nil {
+						err = sweepCgroups(parents)
+					}
+					if err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // hostViews are where a process may have the machine's own root directory: at its
@@ -20,14 +21,13 @@ func Join(pid int, parent string, p Programs) (_ *Sandbox, err error) {
 	if err := sweepDirs(parent); err != nil {
 		return nil, err
 	}
-	if err := sweepCgroups(k.CgroupRoot()); err != nil {
+	if k.parents, err = cgroupParents(k.pid); err != nil {
 		return nil, err
 	}
-	parents, err := hierarchies(k.CgroupRoot())
-	if err != nil {
+	if err := sweepCgroups(k.parents); err != nil {
 		return nil, err
 	}
-	if k.prefix, k.claim, err = claimPrefix(append(parents, parent)); err != nil {
+	if k.prefix, k.claim, err = claimPrefix(append(slices.Clip(k.parents), parent)); err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(parent, k.prefix)
@@ -63,7 +63,7 @@ func Join(pid int, parent string, p Programs) (_ *Sandbox, err error) {
 // Left returns what tells of a name in a daemon, the process pid, whether it starts with
 // the Prefix of a run that has ended, and that joined it with this parent.
 func Left(pid int, parent string) (func(name string) bool, error) {
-	parents, err := hierarchies(cgroupRoot(pid))
+	parents, err := cgroupParents(pid)
 	if err != nil {
 		return nil, err
 	}

@@ -42,10 +42,11 @@ type nsHolder struct {
 	scratch string       // inside
 	joined  string       // outside, of somebody else's; empty: it is seen through pid
 	prefix  string
-	claim   claim  // on the directories of that name
-	runtime string // a folder of the machine that gets a tmpfs too
-	madeRun bool   // it was made for us
-	nsenter string // program of util-linux
+	claim   claim    // on the directories of that name
+	parents []string // of the cgroups of containers
+	runtime string   // a folder of the machine that gets a tmpfs too
+	madeRun bool     // it was made for us
+	nsenter string   // program of util-linux
 }
 
 // startNSHolder starts the helper and copies the programs into the namespace. enter
@@ -76,14 +77,13 @@ func startNSHolder(cgroup, runtime string, p Programs, enter target.Enter) (_ *n
 	if err := k.run(p.Probe, cgroup, enter); err != nil {
 		return nil, err
 	}
-	if err := sweepCgroups(k.CgroupRoot()); err != nil {
+	if k.parents, err = cgroupParents(k.pid); err != nil {
 		return nil, err
 	}
-	parents, err := hierarchies(k.CgroupRoot())
-	if err != nil {
+	if err := sweepCgroups(k.parents); err != nil {
 		return nil, err
 	}
-	if k.prefix, k.claim, err = claimPrefix(parents); err != nil {
+	if k.prefix, k.claim, err = claimPrefix(k.parents); err != nil {
 		return nil, err
 	}
 	return k, k.copyPrograms(p)
@@ -130,9 +130,7 @@ func (k *nsHolder) ByHand(p string) string {
 	return k.Inside(p)
 }
 
-// CgroupRoot is where the namespace has its cgroups mounted, as we see it.
-func (k *nsHolder) CgroupRoot() string { return cgroupRoot(k.pid) }
-
+// cgroupRoot is where a process has its cgroups mounted, as we see it.
 func cgroupRoot(pid int) string { return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", pid) }
 
 // Command returns a program to be run in the namespace. It gets no environment
@@ -180,14 +178,14 @@ func (k *nsHolder) OutsideRuntime() string {
 // RemoveCgroups removes the cgroup directories of a container below our own, after what
 // was in them was killed. "*" is every container.
 func (k *nsHolder) RemoveCgroups(name string) error {
-	return removeCgroups(k.CgroupRoot(), containerCgroups(k.prefix, name)...)
+	return removeCgroups(k.parents, containerCgroups(k.prefix, name)...)
 }
 
 // close ends the process; the namespace and what is mounted in it go with it.
 func (k *nsHolder) close() error {
 	var errs []error
 	if k.stdin != nil {
-		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix))
+		errs = append(errs, removeCgroups(k.parents, k.prefix))
 		k.stdin.Close()
 		if err := k.wait(); err != nil {
 			errs = append(errs, fmt.Errorf("helper process: %w", err))
@@ -195,7 +193,7 @@ func (k *nsHolder) close() error {
 		k.stdin = nil
 	}
 	if k.joined != "" {
-		errs = append(errs, removeCgroups(k.CgroupRoot(), k.prefix), os.RemoveAll(k.joined))
+		errs = append(errs, removeCgroups(k.parents, k.prefix), os.RemoveAll(k.joined))
 	}
 	if k.madeRun {
 		// Somebody else may use it by now: then it is not empty and stays.

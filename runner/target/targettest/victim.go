@@ -24,17 +24,26 @@ func AwaitDeath() {
 	select {}
 }
 
-// StartVictim runs the test t once more, in a process of its own in which Victim is
-// role, until it awaits its death.
-func StartVictim(t *testing.T, role string) *exec.Cmd {
+// Again returns a command that runs the test t once more, in a process of its own in
+// which Victim is role. through is a command that starts it; none: it is started as it is.
+func Again(t *testing.T, role string, through ...string) *exec.Cmd {
 	t.Helper()
 	dir, err := Programs()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.Command(os.Args[0], "-test.run", "^"+name+"$")
+	args := append(through, os.Args[0], "-test.run", "^"+name+"$")
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), victimEnv+"="+role, ProgramsEnv+"="+dir)
+	return cmd
+}
+
+// StartVictim runs the test t once more, in a process of its own in which Victim is
+// role, until it awaits its death.
+func StartVictim(t *testing.T, role string) *exec.Cmd {
+	t.Helper()
+	cmd := Again(t, role)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
