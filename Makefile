@@ -13,8 +13,8 @@ export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: gpurig static ## build gpurig, gpurig-docker, cdi-hook, the probe and the smoke workload into bin/
-	$(GO) build -o $(BIN)/ ./cmd/gpurig-docker
+build: gpurig static ## build gpurig, gpurig-docker, nvidia-container-cli, cdi-hook, the probe and the smoke workload into bin/
+	$(GO) build -o $(BIN)/ ./cmd/gpurig-docker ./cmd/nvidia-container-cli
 
 gpurig:
 	@mkdir -p $(BIN)

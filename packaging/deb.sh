@@ -41,6 +41,7 @@ gpurig: statically-linked-binary [usr/lib/gpurig/gpurig-probe]
 # Go would compile all of it once more for these; nothing of them takes input over a network.
 gpurig: hardening-no-pie [usr/bin/gpurig]
 gpurig: hardening-no-pie [usr/lib/gpurig/gpurig-docker]
+gpurig: hardening-no-pie [usr/lib/gpurig/nvidia-container-cli]
 gpurig: hardening-no-pie [usr/lib/gpurig/gpurig-smoke]
 gpurig: hardening-no-relro [usr/lib/gpurig/gpurig-smoke]
 EOF

@@ -179,7 +179,7 @@ func billed(t *testing.T, tree string) {
 	}
 	licenses := read(t, filepath.Join(tree, "share/doc/gpurig/third-party-licenses.txt"))
 	deps := 0
-	for _, program := range []string{"bin/gpurig", "lib/gpurig/gpurig-docker", "lib/gpurig/cdi-hook"} {
+	for _, program := range []string{"bin/gpurig", "lib/gpurig/gpurig-docker", "lib/gpurig/nvidia-container-cli", "lib/gpurig/cdi-hook"} {
 		for line := range strings.Lines(output(t, exec.Command("go", "version", "-m", filepath.Join(tree, program)))) {
 			f := strings.Fields(line)
 			if len(f) < 3 || f[0] != "dep" {

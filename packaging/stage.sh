@@ -29,7 +29,7 @@ go build -ldflags "-X gpurig/runner/cli.version=$version" -o "$tools/" ./packagi
 lib=$to/lib/gpurig share=$to/share doc=$to/share/doc/gpurig
 mkdir -p "$to/bin" "$lib" "$doc"
 export GOOS=linux GOARCH="$arch"
-CC=$cc CGO_ENABLED=1 go build -ldflags "-s -w -X gpurig/runner/cli.version=$version" -o "$lib/" ./cmd/gpurig ./cmd/gpurig-docker
+CC=$cc CGO_ENABLED=1 go build -ldflags "-s -w -X gpurig/runner/cli.version=$version" -o "$lib/" ./cmd/gpurig ./cmd/gpurig-docker ./cmd/nvidia-container-cli
 CGO_ENABLED=0 go build -tags osusergo,netgo -ldflags '-s -w' -o "$lib/" ./cmd/gpurig-probe ./cmd/gpurig-smoke
 CGO_ENABLED=0 go build -tags osusergo,netgo -ldflags '-s -w -E gpurig/hook.entry' -o "$lib/" ./cmd/cdi-hook
 mv "$lib/gpurig" "$to/bin/"
@@ -44,7 +44,7 @@ chmod 644 "$lib"/*/*.so*
 cp packaging/gpurig-smoke.1 "$share/man/man1/"
 gzip -9nf "$share"/man/man1/*.1
 cp -R README.md LICENSE docs "$doc/"
-"$tools/sbom" "$version" "$to/bin/gpurig" "$lib"/gpurig-* "$lib/cdi-hook" >"$doc/sbom.spdx.json"
+"$tools/sbom" "$version" "$to/bin/gpurig" "$lib"/gpurig-* "$lib/cdi-hook" "$lib/nvidia-container-cli" >"$doc/sbom.spdx.json"
 go list -deps -f '{{with .Module}}{{.Path}}	{{.Version}}	{{.Dir}}{{end}}' ./cmd/... | sort -u | while IFS='	' read -r module v dir; do
 	[ "$module" != gpurig ] || continue
 	for f in "$dir"/LICEN[CS]E* "$dir"/COPYING* "$dir"/NOTICE*; do

@@ -11,6 +11,7 @@ import (
 	"gpurig/core/emit/oci"
 	"gpurig/core/emit/pve"
 	"gpurig/core/hookspec"
+	"gpurig/core/legacy"
 	"gpurig/core/policy/policyfile"
 	"gpurig/core/refuse"
 	"gpurig/core/request"
@@ -38,5 +39,5 @@ func Reasons() []refuse.Meaning {
 // packages.
 func AllReasons() []refuse.Meaning {
 	return slices.Concat(request.AllReasons(), translate.Reasons(), translate.NoteReasons(), lxc.Reasons(), oci.Reasons(), pve.Reasons(), lxd.Reasons(), policyfile.Reasons(),
-		nvidia.Reasons(), drm.Reasons(), pgpu.Reasons(), vfio.Reasons(), Reasons())
+		legacy.Reasons(), nvidia.Reasons(), drm.Reasons(), pgpu.Reasons(), vfio.Reasons(), Reasons())
 }

@@ -120,7 +120,7 @@ unshare -pfmn --mount-proc sh -c "head -c 12 /proc/driver/nvidia/version; nvidia
 }
 
 // NVIDIA's runtime, unmodified and with its default hooks, gives a container the
-// GPUs in each of its modes, except in the one that needs nvidia-container-cli.
+// GPUs in each of its modes, also in the one that runs nvidia-container-cli.
 func TestNVIDIAsRuntimeFindsTheHost(t *testing.T) {
 	machinetest.RequireNodes(t)
 	if _, err := exec.LookPath("runc"); err != nil {
@@ -138,7 +138,7 @@ func TestNVIDIAsRuntimeFindsTheHost(t *testing.T) {
 		{"dgx-a100", "auto", dgx, 0},
 		{"dgx-a100", "cdi", dgx, 0},
 		{"dgx-a100", "jit-cdi", dgx, 0},
-		{"dgx-a100", "legacy", "nvidia-container-runtime-hook", 1},
+		{"dgx-a100", "legacy", "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-e238eea8-d874-28b7-eb56-6f955ea8eec1)\nModifyDeviceFiles: 1\n", 0},
 		{"jetson-agx-orin", "auto", orin, 0},
 		{"jetson-agx-orin", "csv", orin, 0},
 	} {
@@ -150,7 +150,7 @@ printf '[nvidia-container-runtime]\nmode = "%s"\n' "$3" > /etc/nvidia-container-
 [ "$3" != cdi ] || nvidia-ctk --quiet cdi generate --output /etc/cdi/nvidia.yaml
 ` + layers + `R="nvidia-container-runtime --root $1/state"; $R create -b "$1" "$4"; $R start "$4"
 while $R state "$4" | grep -q '"running"'; do sleep 0.1; done; $R delete "$4"`
-			got, exit := machinetest.Run(t, h, machinetest.Working(t, h, machine.Options{}), "sh", "-euc", script, "sh", c.bundle(t), programs, tc.mode, fmt.Sprintf("gpurig-test-%d", os.Getpid()))
+			got, exit := machinetest.Run(t, h, containerCLI(t, h), "sh", "-euc", script, "sh", c.bundle(t), programs, tc.mode, fmt.Sprintf("gpurig-test-%d", os.Getpid()))
 			if exit != tc.exit || !strings.Contains(got, tc.want) {
 				t.Errorf("exit code %d, it says: %s\nwant %d, %s", exit, got, tc.exit, tc.want)
 			}

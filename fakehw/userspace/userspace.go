@@ -21,6 +21,7 @@ import (
 
 	"gpurig/core/host"
 	"gpurig/core/show"
+	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/clib"
 	"gpurig/fakehw/cudalib"
@@ -43,6 +44,14 @@ type Options struct {
 	// Warn gets one line before anything is compiled, and one when there is no C
 	// compiler; nil discards them.
 	Warn io.Writer
+}
+
+// ContainerCLI is where NVIDIA's container tools are installed.
+const ContainerCLI = "/usr/bin/nvidia-container-cli"
+
+// ContainerCLIScript is the file at ContainerCLI, which runs a program of this machine.
+func ContainerCLIScript(program string) []byte {
+	return []byte("#!/bin/sh\nexec '" + strings.ReplaceAll(program, "'", `'\\''`) + "' \"$@\"\n")
 }
 
 // An artefact is something of the driver that works.
@@ -79,6 +88,11 @@ func Add(ctx context.Context, h *live.Host, o *machine.Options, opts Options) er
 	}
 	if m.Driver != nil && m.Driver.VGPU != "" { // the package of the vGPU manager has it
 		files = with(files, map[string][]byte{smi.SRIOVManagePath: smi.SRIOVManage()})
+	}
+	if cli, err := cachedir.Beside(path.Base(ContainerCLI)); err == nil { // our stand-in, for LXD's nvidia.runtime and docker run --gpus
+		files = with(files, map[string][]byte{ContainerCLI: ContainerCLIScript(cli)})
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	d := live.NewDriver(h)
 	o.Files = with(o.Files, files)

@@ -16,8 +16,8 @@
 // the plan itself mounts (Admit). Everything is done with the rights of the
 // container's root (Enter), not with the host's.
 //
-// It does not enter namespaces, and it does not protect the
-// result from later changes by the image.
+// It does not enter namespaces, it mounts only what its caller hands it (Attach),
+// and it does not protect the result from later changes by the image.
 package inroot
 
 import (
@@ -48,13 +48,14 @@ var ErrLimit = errors.New("over the limit")
 
 // A Root is a pinned root directory. It is not safe for concurrent use.
 type Root struct {
-	fd    int
-	mount uint64
-	walk  bool // openat2 cannot be used
-	name  string
-	owner Owner
-	tag   string
-	dev   *Root // the fresh tmpfs on /dev, once it was looked at; nil: none
+	fd       int
+	mount    uint64
+	walk     bool // openat2 cannot be used
+	name     string
+	owner    Owner
+	tag      string
+	dev      *Root           // the fresh tmpfs on /dev, once it was looked at; nil: none
+	attached map[uint64]bool // mounts that Attach made
 	// mapped says that the container's root has other ids than ours, on disk or by
 	// its mounts.
 	mapped   bool

@@ -1,6 +1,7 @@
 // Package peers builds NVIDIA's own programs, unmodified, for tests and
-// benchmarks that compare with them or run them: nvidia-ctk, nvidia-cdi-hook and
-// nvidia-container-runtime, from the release of the toolkit that core uses.
+// benchmarks that compare with them or run them: nvidia-ctk, nvidia-cdi-hook,
+// nvidia-container-runtime and its hook, from the release of the toolkit that core
+// uses.
 package peers
 
 import (
@@ -24,7 +25,7 @@ import (
 
 const (
 	toolkit = "github.com/NVIDIA/nvidia-container-toolkit"
-	last    = "nvidia-container-runtime" // that was added to the programs
+	last    = "nvidia-container-runtime-hook" // that was added to the programs
 )
 
 // build makes the programs in a module of their own, of the release in our go.mod.
@@ -59,7 +60,7 @@ var build = sync.OnceValues(func() (string, error) {
 	}
 	for _, args := range [][]string{
 		{"get", toolkit + "@" + version},
-		{"build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/", toolkit + "/cmd/nvidia-ctk", toolkit + "/cmd/nvidia-cdi-hook", toolkit + "/cmd/" + last},
+		{"build", "-trimpath", "-ldflags", "-s -w", "-o", "bin/", toolkit + "/cmd/nvidia-ctk", toolkit + "/cmd/nvidia-cdi-hook", toolkit + "/cmd/nvidia-container-runtime", toolkit + "/cmd/" + last},
 	} {
 		if _, err := run(ctx, tmp, "go", args...); err != nil {
 			return "", err
