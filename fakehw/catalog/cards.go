@@ -10,6 +10,9 @@ type Card struct {
 	Banks                 int    // of the row remapper
 	Shutdown, Slowdown    int    // degrees to T.Limit, below 0
 	MemoryC               int    // temperature of HBM
+	TargetC               int    // temperature that the fans keep
+	CanECC                bool   // corrects memory where it is told to, and is not
+	MaxLimitW             int    // highest power limit that can be set; 0: the default
 	Video, MaxVideo       int    // clocks in MHz
 	AppClock              int    // default graphics clock of applications; 0: the highest
 	DeviceLink            int    // PCIe generation of the chip; 0: that of the link
@@ -33,7 +36,8 @@ var cards = map[string]Card{
 		Video: 1185, MaxVideo: 1965, TxKB: 585, RxKB: 292},
 	"a100-sxm4-40gb": {Part: "692-2G506-0200-003", Image: "G506.0200.00.04", OEM: "2.0", ECC: "6.16", ReservedMiB: 518, Banks: 640, MemoryC: 34,
 		Video: 585, MaxVideo: 1290, AppClock: 1095, TxKB: 350, RxKB: 300, Links: 12, LinkVersion: 5},
-	"a100-sxm4-80gb": {Banks: 640, MemoryC: 34, Video: 585, MaxVideo: 1290, Links: 12, LinkVersion: 5}, // banks, clocks unverified
+	"a100-sxm4-80gb": {Part: "692-2G506-0212-002", Image: "G506.0212.00.01", OEM: "2.0", ECC: "6.16", ReservedMiB: 869, Banks: 640, MemoryC: 34,
+		Video: 585, MaxVideo: 1290, AppClock: 1275, Links: 12, LinkVersion: 5},
 	"h100-sxm5-80gb": {Part: "692-2G520-0200-000", Image: "G520.0200.00.05", OEM: "2.1", ECC: "7.16", ReservedMiB: 480, Banks: 2560, Shutdown: -8, Slowdown: -2, MemoryC: 37,
 		Video: 765, MaxVideo: 1545, TxKB: 502, RxKB: 578, MemoryW: 33, Links: 18, LinkVersion: 6},
 	"h200-sxm": {Part: "695-2G520-0280-001", Image: "G520.0280.02.02", OEM: "2.1", ECC: "7.16", ReservedMiB: 614, Banks: 3072, Shutdown: -8, Slowdown: -2, MemoryC: 37,
@@ -44,6 +48,10 @@ var cards = map[string]Card{
 		Video: 600, MaxVideo: 1890, DeviceLink: 6, AtomicsIn: allAtomics, ModuleW: 2500, MinModuleW: 500, MemoryW: 30, ModuleIdleW: 467, Links: 18, LinkVersion: 7},
 	"gb300": {Part: "900-2G548-0081-000", Image: "G548.0301.00.03", OEM: "2.1", ECC: "7.16", ReservedMiB: 947, Banks: 5952, Shutdown: -5, Slowdown: -2, MemoryC: 38,
 		Video: 600, MaxVideo: 1912, AtomicsIn: allAtomics, ModuleW: 2900, MinModuleW: 500, MemoryW: 36, ModuleIdleW: 488, Links: 18, LinkVersion: 7},
+	"rtx-3080": {Image: "G001.0000.03.03", OEM: "2.0", ReservedMiB: 397, MaxVideo: 1950, TargetC: 83, MaxLimitW: 336},
+	"rtx-3090": {OEM: "2.0", ReservedMiB: 316, MaxVideo: 1950, TargetC: 83, MaxLimitW: 375},
+	"rtx-4090": {Image: "G002.0000.00.03", OEM: "2.0", ECC: "6.16", ReservedMiB: 346, Banks: 192, Shutdown: -7, Slowdown: -2, MaxVideo: 2415, TargetC: 84,
+		CanECC: true, MaxLimitW: 600},
 	"v100-sxm2-16gb": {Links: 6, LinkVersion: 2, MemoryC: 36},
 }
 
@@ -56,7 +64,13 @@ func (p Product) Card() Card {
 		return b
 	}
 	if b.Video == 0 {
-		b.Video, b.MaxVideo = s.SM*5/2, s.MaxSM*9/10
+		b.Video = s.SM * 5 / 2
+	}
+	if b.MaxVideo == 0 {
+		b.MaxVideo = s.MaxSM * 9 / 10
+	}
+	if b.MaxLimitW == 0 {
+		b.MaxLimitW = s.LimitW
 	}
 	if b.AppClock == 0 {
 		b.AppClock = s.MaxSM
@@ -99,6 +113,12 @@ func (c Card) LinkMBps() int {
 // Averages reports whether power is averaged over a second: Ampere but for GA100, and
 // newer (nvml.h, nvmlDeviceGetPowerUsage).
 func (p Product) Averages() bool { return p.atLeast(8, 6) }
+
+// Displays reports whether the chip has a display engine: GA100, GH100 and Blackwell of
+// the data centre have none (captures of A100, T4 and GeForce tell another display mode).
+func (p Product) Displays() bool {
+	return !(p.ComputeCap == "8.0" || strings.HasPrefix(p.ComputeCap, "9.") || strings.HasPrefix(p.ComputeCap, "10."))
+}
 
 // Remaps reports whether rows of memory are remapped where older boards retire pages.
 func (p Product) Remaps() bool { return p.atLeast(8, 0) }

@@ -19,6 +19,11 @@ type Driver struct {
 // The first of a branch is what the bare branch stands for. Version and CUDA
 // are from captures, distribution packages and release notes.
 var Drivers = []Driver{
+	{Branch: "450", Version: "450.248.02", CUDA: "11.0", Built: "Thu Jun  1 13:54:07 UTC 2023"},
+	{Branch: "470", Version: "470.256.02", CUDA: "11.4", Built: "Thu May  2 14:37:44 UTC 2024"},
+	{Branch: "510", Version: "510.54", CUDA: "11.6", Built: "Tue Feb  8 04:42:21 UTC 2022"},
+	{Branch: "510", Version: "510.47.03", CUDA: "11.6", Built: "Mon Jan 24 22:58:54 UTC 2022"},
+	{Branch: "515", Version: "515.105.01", CUDA: "11.7", Built: "Thu Mar  9 21:05:34 UTC 2023"},
 	{Branch: "525", Version: "525.60.11", CUDA: "12.0", Built: "Wed Nov 23 23:04:03 UTC 2022"},
 	{Branch: "535", Version: "535.113.01", CUDA: "12.2", Built: "Tue Sep 12 19:41:24 UTC 2023"},
 	{Branch: "540", Version: "540.4.0", CUDA: "12.6", Built: "Fri Aug 30 18:27:58 UTC 2024", Tegra: true},

@@ -59,7 +59,7 @@ var sensors = []sensor{
 	{"rtx-3080", 20, 320, 100, 210, 2100, 405, 9501, 4, 8, 0, false},
 	{"rtx-3090", 22, 350, 100, 210, 2100, 405, 9751, 4, 8, 0, false},
 	{"rtx-4080", 10, 320, 150, 210, 3105, 405, 11201, 4, 8, 0, false},
-	{"rtx-4090", 14, 450, 150, 210, 3105, 405, 10501, 4, 8, 0, false},
+	{"rtx-4090", 14, 450, 10, 210, 3120, 405, 10501, 4, 8, 0, false},
 	{"rtx-5080", 12, 360, 250, 180, 3090, 405, 15001, 5, 8, 0, false},
 	{"rtx-5090", 16, 575, 400, 180, 3090, 405, 14001, 5, 8, 0, false},
 	{"rtx-a6000", 20, 300, 100, 210, 2100, 405, 8001, 4, 8, 30, false},
@@ -78,8 +78,11 @@ func (p Product) Readings() (r Readings, ok bool) {
 		r = Readings{IdleW: s.idleW, LimitW: s.limitW, MinLimitW: s.minW, TempC: 30, ShutdownC: 92, SlowdownC: 89, MaxC: 85,
 			SM: s.sm, MaxSM: s.maxSM, Memory: s.mem, MaxMem: s.maxM,
 			PState: s.pstate, Link: s.link, Fan: s.fan, ECC: s.ecc}
-		if s.key == "t4" {
+		switch s.key {
+		case "t4":
 			r.ShutdownC, r.SlowdownC = 96, 93
+		case "rtx-3060", "rtx-3080", "rtx-3090": // that of 3060 unverified
+			r.ShutdownC, r.SlowdownC, r.MaxC = 98, 95, 93
 		}
 		return r, true
 	}

@@ -69,7 +69,7 @@ func Readings(m host.Model, g host.GPU) []Reading {
 	}
 	l.sensors(g, p, s)
 	l.settings(m, g, p, s)
-	l.memory(p, s)
+	l.memory(g, p, s)
 	l.board(m, g, p)
 	l.fields(g, p, s)
 	l.affinity(m, g)
@@ -117,11 +117,14 @@ func (l *list) sensors(g host.GPU, p catalog.Product, s catalog.Readings) {
 		}
 		l.at("DeviceGetTemperatureThreshold", 3, s.MaxC)
 	}
+	if b.TargetC > 0 {
+		l.at("DeviceGetTemperatureThreshold", int(nvml.TEMPERATURE_THRESHOLD_ACOUSTIC_CURR), b.TargetC)
+	}
 	l.add("DeviceGetPowerUsage", s.IdleW*1000)
 	l.add("DeviceGetPowerManagementMode", 1)
 	l.add("DeviceGetPowerManagementLimit", s.LimitW*1000)
 	l.add("DeviceGetPowerManagementDefaultLimit", s.LimitW*1000)
-	l.add("DeviceGetPowerManagementLimitConstraints", s.MinLimitW*1000, s.LimitW*1000)
+	l.add("DeviceGetPowerManagementLimitConstraints", s.MinLimitW*1000, b.MaxLimitW*1000)
 	l.add("DeviceGetEnforcedPowerLimit", s.LimitW*1000)
 	l.add("DeviceGetPerformanceState", s.PState)
 	l.add("DeviceGetPowerState", s.PState)
@@ -163,7 +166,7 @@ func (l *list) sensors(g host.GPU, p catalog.Product, s catalog.Readings) {
 
 func (l *list) settings(m host.Model, g host.GPU, p catalog.Product, s catalog.Readings) {
 	l.add("DeviceGetComputeMode", 0)
-	l.add("DeviceGetDisplayMode", 1)
+	l.add("DeviceGetDisplayMode", map[bool]int{false: 1}[p.Displays()]) // no display is at it, or there is nothing for one
 	l.add("DeviceGetDisplayActive", 0)
 	l.add("DeviceGetAccountingMode", 0)
 	l.add("DeviceGetAccountingBufferSize", 4000)
@@ -178,7 +181,7 @@ func (l *list) settings(m host.Model, g host.GPU, p catalog.Product, s catalog.R
 	switch {
 	case p.Coherent():
 		l.add("DeviceGetAddressingMode", int(nvml.DEVICE_ADDRESSING_MODE_ATS))
-	case m.Driver.Open && s.ECC && kernelAtLeast(m.Kernel, 6, 1): // heterogeneous memory management came with it
+	case m.Driver.Open && kernelAtLeast(m.Kernel, 6, 1): // heterogeneous memory management came with it
 		l.add("DeviceGetAddressingMode", int(nvml.DEVICE_ADDRESSING_MODE_HMM))
 	default:
 		l.add("DeviceGetAddressingMode", int(nvml.DEVICE_ADDRESSING_MODE_NONE))
@@ -203,19 +206,29 @@ const (
 
 // memory are a board's counters of errors, which are all 0, and what it keeps of its
 // memory.
-func (l *list) memory(p catalog.Product, s catalog.Readings) {
+func (l *list) memory(g host.GPU, p catalog.Product, s catalog.Readings) {
 	b := p.Card()
 	if b.ReservedMiB > 0 { // half a MiB less, as what is printed is rounded up
 		l.add("DeviceGetMemoryInfo_v2", b.ReservedMiB*mib-mib/2)
 	}
 	l.add("DeviceGetBAR1MemoryInfo", mib)
 	l.add("DeviceGetConfComputeProtectedMemoryUsage", 0, 0, 0)
+	if p.Remaps() {
+		l.add("DeviceGetRepairStatus", 0, 0)
+	}
+	if b.CanECC {
+		l.add("DeviceGetEccMode", 0, 0)
+		l.rows(b)
+	}
 	if !s.ECC {
 		return
 	}
 	l.add("DeviceGetEccMode", 1, 1)
 	l.add("DeviceGetTotalEccErrors", 0, 0, 0, 0)
 	for counter := range 4 { // corrected or not, volatile or for life
+		if counter%2 == 0 && g.MIG != nil && l.branch < 525 { // whose instance's? By a record of 510 and one of 535
+			continue
+		}
 		l.at("DeviceGetMemoryErrorCounter", counter*16+dram, 0)
 		l.at("DeviceGetMemoryErrorCounter", counter*16+sram, 0)
 	}
@@ -225,7 +238,11 @@ func (l *list) memory(p catalog.Product, s catalog.Readings) {
 		return
 	}
 	l.add("DeviceGetSramEccErrorStatus", make([]int, 12)...)
-	l.add("DeviceGetRepairStatus", 0, 0)
+	l.rows(b)
+}
+
+// rows are those of memory that are remapped: none.
+func (l *list) rows(b catalog.Card) {
 	l.add("DeviceGetRemappedRows", 0, 0, 0, 0)
 	if b.Banks > 0 {
 		l.add("DeviceGetRowRemapperHistogram", b.Banks, 0, 0, 0, 0)
@@ -238,7 +255,7 @@ func (l *list) board(m host.Model, g host.GPU, p catalog.Product) {
 	l.text("DeviceGetInforomImageVersion", 0, b.Image)
 	l.text("DeviceGetInforomVersion", int(nvml.INFOROM_OEM), b.OEM)
 	l.text("DeviceGetInforomVersion", int(nvml.INFOROM_ECC), b.ECC)
-	if s, _ := p.Readings(); m.Driver.Open || s.ECC && l.branch >= 525 { // closed modules use it on boards of the data centre
+	if s, _ := p.Readings(); m.Driver.Open || s.ECC && l.branch >= 510 { // closed modules use it on boards of the data centre
 		l.text("DeviceGetGspFirmwareVersion", 0, m.Driver.Version)
 	}
 	if p.Fabric() { // whether there is a coherent link; only Hopper and newer know

@@ -74,7 +74,7 @@ func (h *Host) Facts(profile string, files []*records.File) []Fact {
 	}
 	for _, board := range h.Boards() {
 		says, _ := h.Board(board)
-		for _, f := range files {
+		for _, f := range h.Records(files, board) {
 			for _, r := range f.Compare(board, profile, says) {
 				add(r)
 			}

@@ -135,6 +135,7 @@ var answers = map[string]question{
 
 	"gpu_power_readings/average_power_draw":        fieldWatts(nvml.FI_DEV_POWER_AVERAGE, nvml.POWER_SCOPE_GPU),
 	"gpu_power_readings/instant_power_draw":        fieldWatts(nvml.FI_DEV_POWER_INSTANT, nvml.POWER_SCOPE_GPU),
+	"gpu_power_readings/power_draw":                watts(nvml.Device.GetPowerUsage),
 	"gpu_power_readings/current_power_limit":       watts(nvml.Device.GetEnforcedPowerLimit),
 	"gpu_power_readings/requested_power_limit":     watts(nvml.Device.GetPowerManagementLimit),
 	"gpu_power_readings/default_power_limit":       watts(nvml.Device.GetPowerManagementDefaultLimit),

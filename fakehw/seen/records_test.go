@@ -1,6 +1,7 @@
 package seen_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,8 +43,12 @@ func alone(t *testing.T, board string, f *records.File) *seen.Host {
 	if driver == "" {
 		driver = "595"
 	}
-	text := fmt.Sprintf("kernel: 6.8.0-60-generic\nos: {id: ubuntu, version: \"24.04\"}\ndriver: {version: \"%s\", open: true}\nuserspace: {persistenced: true, fabric-manager: true}\ngpus:\n  - {product: %s, at: \"06:00.0\", numa: 0}\n",
-		driver, p.Key)
+	kernel, mig := cmp.Or(f.Host.Kernel, "6.8.0-60-generic"), ""
+	if f.Host.MIG {
+		mig = ", mig: []"
+	}
+	text := fmt.Sprintf("kernel: %s\nos: {id: ubuntu, version: \"24.04\"}\ndriver: {version: \"%s\", open: %v}\nuserspace: {persistenced: %v, fabric-manager: true}\ngpus:\n  - {product: %s, at: \"06:00.0\", numa: 0%s}\n",
+		kernel, driver, !f.Host.Closed, !f.Host.NoPersist, p.Key, mig)
 	profile, err := profiles.Parse(board, []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -74,10 +79,14 @@ func compared(t *testing.T, files []*records.File) map[string][]records.Result {
 			if f.About(name) {
 				out[name] = append(out[name], f.Compare("", name, h.Machine)...)
 			}
-			for _, board := range h.Boards() {
-				if says, ok := h.Board(board); ok {
-					out[name] = append(out[name], f.Compare(board, name, says)...)
-				}
+		}
+		for _, board := range h.Boards() {
+			says, ok := h.Board(board)
+			if !ok {
+				continue
+			}
+			for _, f := range h.Records(files, board) {
+				out[name] = append(out[name], f.Compare(board, name, says)...)
 			}
 		}
 	}

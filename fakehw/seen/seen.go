@@ -73,6 +73,20 @@ func (h *Host) Board(key string) (says func(field string) string, ok bool) {
 	return nil, false
 }
 
+// Records returns those of the files that are nearest to a board as it is on this host.
+func (h *Host) Records(files []*records.File, board string) []*records.File {
+	branch := 0
+	if h.model.Driver != nil {
+		branch = catalog.BranchNumber(h.model.Driver.Version)
+	}
+	for _, g := range h.model.GPUs {
+		if p, known := productOf(g); known && p.Key == board {
+			return records.Nearest(files, board, branch, g.MIG != nil)
+		}
+	}
+	return nil
+}
+
 // Boards are the products of the host's GPUs, each once.
 func (h *Host) Boards() []string {
 	var out []string

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/fakehw/catalog"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fixtures/records"
 )
@@ -52,17 +53,15 @@ func TestXMLSaysWhatRealMachinesSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for host, board := range map[string]string{"dgx-b200": "b200", "gb200": "gb200", "l40s-server": "l40s", "dgx-h100": "h100-sxm5-80gb", "t4-server": "t4", "dgx-a100": "a100-sxm4-40gb"} {
+	for host, board := range map[string]string{"dgx-b200": "b200", "gb200": "gb200", "l40s-server": "l40s", "dgx-h100": "h100-sxm5-80gb", "t4-server": "t4", "dgx-a100": "a100-sxm4-40gb", "workstation": "rtx-4090"} {
 		t.Run(host, func(t *testing.T) {
-			out, code := newRig(t, profile(t, host), nvmlfake.Options{}).run("-q", "-x")
+			m := profile(t, host)
+			out, code := newRig(t, m, nvmlfake.Options{}).run("-q", "-x")
 			if code != 0 {
 				t.Fatalf("exit code %d\n%s", code, out)
 			}
 			got, n := elements(t, out), 0
-			for _, f := range files {
-				if f.Name != board {
-					continue
-				}
+			for _, f := range records.Nearest(files, board, catalog.BranchNumber(m.Driver.Version), false) {
 				for _, r := range f.Compare(board, host, func(field string) string { return got[field] }) {
 					if r.Says == "" { // a row that other branches have
 						continue
