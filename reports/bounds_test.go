@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -94,7 +95,7 @@ func TestJoiningIsBounded(t *testing.T) {
 		return out, size
 	}
 	var all Report
-	for _, n := range []int{2, 500} {
+	for _, n := range []int{10, 1000} {
 		list, size := parts(n, 20_000/n)
 		var err error
 		took := allocated(func() { all, err = Merge(list) })
@@ -109,6 +110,14 @@ func TestJoiningIsBounded(t *testing.T) {
 	}
 	if took := allocated(func() { Compare(all, all) }); took > 8*uint64(len(data)) {
 		t.Errorf("comparing two reports of %d bytes took %d", len(data), took)
+	}
+	worse := all
+	worse.Results = slices.Clone(all.Results)
+	for i := range worse.Results {
+		worse.Results[i].Verdict, worse.Results[i].Findings = Fail, []Finding{{Station: "plan", What: fmt.Sprint("/dev/", i), Want: "a node", Got: "nothing"}}
+	}
+	if text := Compare(all, worse).Text(); len(text) > 16<<10 || !strings.Contains(text, "newly failing: 20000\n") {
+		t.Errorf("a comparison of 20,000 results that fail has %d bytes: %.200s", len(text), text)
 	}
 	too, _ := parts(2, MaxResults/2+1)
 	if _, err := Merge(too); !errors.Is(err, ErrMerge) || !strings.Contains(err.Error(), "more than 100000 results") {

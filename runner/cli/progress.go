@@ -11,8 +11,9 @@ import (
 )
 
 // A progress shows results as they come: on a terminal one line that is written over;
-// above it, and elsewhere, a line for each result that failed or is broken. Where the
-// summary comes to the same terminal these are counted, since it names them.
+// above it, and elsewhere, a line for each of the first results that failed or are
+// broken. Where the summary comes to the same terminal these are counted, since it names
+// them.
 type progress struct {
 	s     Streams
 	all   int
@@ -23,6 +24,9 @@ type progress struct {
 }
 
 func newProgress(s Streams, all int) *progress { return &progress{s: s, all: all, began: time.Now()} }
+
+// maxBadLines is how many results that did not pass have a line of their own.
+const maxBadLines = 20
 
 const redraw = 80 * time.Millisecond
 
@@ -40,10 +44,17 @@ func (p *progress) result(r reports.Result) {
 	case reports.Differ:
 		p.done.Differ++
 	}
-	bad := ""
-	if n := p.done.Fail + p.done.Broken; n > 0 && p.s.Same {
+	bad, n := "", p.done.Fail+p.done.Broken
+	failed := r.Verdict == reports.Fail || r.Verdict == reports.Broken
+	if n > 0 && p.s.Same || n > maxBadLines {
 		bad = fmt.Sprintf(", %d not passed", n)
-	} else if r.Verdict == reports.Fail || r.Verdict == reports.Broken {
+	}
+	switch {
+	case !failed || p.s.Same || n > maxBadLines+1:
+	case n == maxBadLines+1:
+		p.clear()
+		show.Fprintf(p.s.Err, "more did not pass: the summary names them\n")
+	default:
 		p.clear()
 		p.control("\x1b[31m")
 		show.Fprintf(p.s.Err, "%s", strings.ToUpper(string(r.Verdict)))

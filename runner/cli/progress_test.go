@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,5 +53,19 @@ func TestProgressSaysHowLongTheRestTakes(t *testing.T) {
 		if got := left(tc.took, tc.done, tc.all); got != tc.want {
 			t.Errorf("Left(%v, %d of %d) = %q; want %q", tc.took, tc.done, tc.all, got, tc.want)
 		}
+	}
+}
+
+// In a pipe there is nothing but the first results that did not pass.
+func TestProgressIsQuietInAPipe(t *testing.T) {
+	var b bytes.Buffer
+	p := newProgress(Streams{Err: &b}, 3000)
+	for i := range 3000 {
+		p.result(reports.Result{Scenario: fmt.Sprint("s", i), Target: "sim", Verdict: []reports.Verdict{reports.Pass, reports.Skip, reports.Fail}[i%3]})
+	}
+	p.end()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != maxBadLines+1 || lines[0] != "FAIL s2 on sim" || !strings.HasPrefix(lines[maxBadLines], "more did not pass") || strings.ContainsAny(b.String(), "\x1b\r") {
+		t.Errorf("%d lines: %q", len(lines), b.String())
 	}
 }

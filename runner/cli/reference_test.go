@@ -7,14 +7,18 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"gpurig/core/refuse"
 	"gpurig/fakehw/fault"
+	"gpurig/fakehw/profiles"
 	"gpurig/fixtures/golden"
+	"gpurig/fixtures/records"
 	"gpurig/runner"
 	"gpurig/runner/cli"
 	"gpurig/runner/image"
@@ -34,7 +38,7 @@ import (
 // golden, from the schema and the tables that the program itself reads.
 func TestGoldenReference(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Reference\n\nGenerated from the program by `make golden`: keys of scenarios, images, faults, targets, reasons and exit codes. " +
+	b.WriteString("# Reference\n\nGenerated from the program by `make golden`: keys of scenarios, profiles, reports and records, images, faults, targets, reasons and exit codes. " +
 		"The commands and their flags are in the manual pages and in the `--help` of each.\n")
 	b.WriteString("\n## Keys of a scenario\n\n`NAME`, `PATH` and the like stand for keys that the author chooses; `[]` for each element of a list.\n")
 	var root node
@@ -45,6 +49,32 @@ func TestGoldenReference(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(root.Defs)) {
 		fmt.Fprintf(&b, "\n### %s\n", name)
 		keyTable(&b, root.Defs[name])
+	}
+	b.WriteString("\n## Keys of a profile\n")
+	var profile node
+	if err := json.Unmarshal(profiles.Schema, &profile); err != nil {
+		t.Fatal(err)
+	}
+	keyTable(&b, profile)
+	b.WriteString("\n## Keys of a JSON report\n\nA report is a `Report`; what may be missing is empty then.\n")
+	structs(t, &b, "../../reports/report.go")
+	b.WriteString("\n## Lines of a record\n\n| line | columns after it, with tabs between | what |\n|---|---|---|\n")
+	var record struct {
+		Lines []struct {
+			Title   string `json:"title"`
+			About   string `json:"description"`
+			Columns []node `json:"prefixItems"`
+		} `json:"oneOf"`
+	}
+	if err := json.Unmarshal(records.Schema, &record); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range record.Lines {
+		var columns []string
+		for _, c := range l.Columns[1:] {
+			columns = append(columns, c.About)
+		}
+		row(&b, code(l.Title), strings.Join(columns, " "), l.About)
 	}
 	b.WriteString("\n## Images\n\n| image | what it is |\n|---|---|\n")
 	for _, k := range image.Kinds() {
@@ -92,6 +122,7 @@ type node struct {
 		Pattern string `json:"pattern"`
 	} `json:"propertyNames"`
 	Values json.RawMessage `json:"additionalProperties"` // false, or a node
+	OneOf  []node          `json:"oneOf"`
 	Defs   map[string]node `json:"$defs"`
 }
 
@@ -148,6 +179,12 @@ func (n node) kind() string {
 			words = append(words, code(fmt.Sprint(e)))
 		}
 		return strings.Join(words, ", ")
+	case n.OneOf != nil:
+		var kinds []string
+		for _, o := range n.OneOf {
+			kinds = append(kinds, o.kind())
+		}
+		return strings.Join(kinds, " or ")
 	case n.Items != nil:
 		return "list of " + n.Items.kind()
 	case v != nil:
@@ -248,6 +285,40 @@ func exitCodes(t *testing.T, b *strings.Builder, program, file string) {
 	})
 	if n < 3 {
 		t.Errorf("%s: %d exit codes; the test looked in the wrong place", file, n)
+	}
+}
+
+// structs writes the fields of a file's types that JSON has, with their comments.
+func structs(t *testing.T, b *strings.Builder, file string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	ast.Inspect(f, func(x ast.Node) bool {
+		spec, ok := x.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		s, ok := spec.Type.(*ast.StructType)
+		if !ok || !spec.Name.IsExported() {
+			return false
+		}
+		fmt.Fprintf(b, "\n### %s\n\n| key | value | what |\n|---|---|---|\n", spec.Name)
+		for _, field := range s.Fields.List {
+			if field.Tag == nil {
+				continue
+			}
+			tag := reflect.StructTag(strings.Trim(field.Tag.Value, "`"))
+			key, _, _ := strings.Cut(tag.Get("json"), ",")
+			row(b, code(key), types.ExprString(field.Type), strings.TrimSpace(field.Doc.Text()+field.Comment.Text()))
+			n++
+		}
+		return false
+	})
+	if n < 40 {
+		t.Errorf("%s: %d keys; the test looked in the wrong place", file, n)
 	}
 }
 
