@@ -104,9 +104,15 @@ func unnamed(t testing.TB, v any) string {
 // The property that keeps recordings honest: what is discovered of a recorded
 // host is what the host is.
 func TestDiscoverOfReplayEqualsTheModel(t *testing.T) {
-	for _, name := range profiles.Names() {
+	for _, name := range append(profiles.Names(), "a driver in /opt") {
 		t.Run(name, func(t *testing.T) {
-			m := profile(t, name)
+			var m host.Model
+			if p, other := strings.CutPrefix(name, "a driver in "); other {
+				m = profile(t, "t4-server")
+				m.Userspace.LibDir = p + "/nvidia[*]/lib64"
+			} else {
+				m = profile(t, name)
+			}
 			f := record(t, built(t, m), nvmlOf(m))
 			replayed, text := again(t, f)
 			got, err := replayed.Model()

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -121,7 +122,14 @@ func (c *collector) userspace(root string) {
 		c.take(root + p)
 	}
 	c.glob(root + "/etc/ld.so.conf.d/*.conf")
-	for _, dir := range libraryFolders {
+	folders := libraryFolders
+	if u, cached, err := host.FindUserspace(c.r, root+"/"); err == nil && u != nil { // in /opt, say, by the loader's cache
+		folders = slices.Clone(folders)
+		for _, dir := range append(cached, u.LibDir) {
+			folders = append(folders, escape(dir))
+		}
+	}
+	for _, dir := range folders {
 		for _, name := range driverFiles {
 			c.whole(root + dir + "/" + name)
 		}
