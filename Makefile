@@ -186,6 +186,10 @@ scenarios-hardware: build ## run the scenarios of hardware inside fake machines
 
 HARDWARE_TARGETS := sim,lxc,sim-lxd,lxd,sim-oci,oci,sim-docker,docker
 
+test-slurm: build ## run the test in which a Slurm of several nodes runs shards on fake machines; a skip is a failure here
+	@packaging/need.sh slurm machine
+	GPURIG_REQUIRE_SLURM=1 GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -v -run '^TestSlurm$$' ./runner/pipeline
+
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
@@ -223,9 +227,9 @@ fuzz-some: ## fuzz every parser a little, two at a time, guided by the coverage 
 check-hook: ## cdi-hook is static, and has the packages and the size that are checked in
 	$(GO) test -count=1 -run '^TestShipped' ./hook
 
-check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine test-oci test-docker naive races ## what CI runs
+check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine test-oci test-docker test-slurm naive races ## what CI runs
 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer conformance test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit
+.PHONY: test-slurm site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer conformance test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit

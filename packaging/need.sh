@@ -14,14 +14,15 @@ for part; do
 	docker) programs="dockerd runc lxd unshare newuidmap"; wanted="docker.io runc lxd uidmap util-linux busybox-static musl" ;; # LXD for Docker inside it
 	podman) programs="podman conmon runc unshare"; wanted="podman conmon runc util-linux busybox-static musl" ;;
 	machine) programs="lspci setpriv cc mdevctl uuidgen fusermount3"; wanted="pciutils util-linux gcc libc6-dev mdevctl uuid-runtime fuse3" ;;
+	slurm) programs="slurmctld slurmd munged sbatch setpriv"; wanted="slurm-wlm munge util-linux" ;;
 	chromium) programs="chromium"; wanted="chromium" ;;
-	*) echo "usage: need.sh {lxc|lxd|incus|oci|docker|podman|machine|chromium}..." >&2; exit 2 ;;
+	*) echo "usage: need.sh {lxc|lxd|incus|oci|docker|podman|machine|slurm|chromium}..." >&2; exit 2 ;;
 	esac
 	lacks=""
 	for p in $programs; do
 		command -v "$p" >/dev/null 2>&1 || lacks="$lacks $p"
 	done
-	if [ "$part" != machine ] && [ "$part" != chromium ]; then # a root file system of a container
+	if [ "$part" != machine ] && [ "$part" != slurm ] && [ "$part" != chromium ]; then # a root file system of a container
 		[ -x /bin/busybox ] || lacks="$lacks busybox"
 		[ -n "$(ls /lib/ld-musl-*.so.1 2>/dev/null)" ] || lacks="$lacks musl"
 	fi

@@ -79,7 +79,7 @@ func (s *session) run(ctx context.Context) (err error) {
 	if s.host.state.real != nil {
 		needs := *s.v.Needs
 		needs.MIG = false // which a change may make
-		if why := needs.Missing(s.host.state.model); why != "" && len(s.v.Changes) > 0 {
+		if why := needs.Missing(scenarios.SupplyOf(s.host.state.model)); why != "" && len(s.v.Changes) > 0 {
 			return &skipError{why}
 		}
 		for _, c := range s.v.Changes {

@@ -98,7 +98,7 @@ func Bind(s Scenario, m host.Model) (bound Scenario, why string) {
 	if s.Needs == nil {
 		return s, ""
 	}
-	if why := s.Needs.Missing(m); why != "" {
+	if why := s.Needs.Missing(SupplyOf(m)); why != "" {
 		return s, why
 	}
 	gpus := s.Needs.gpus(m)

@@ -1,10 +1,13 @@
 package scenarios
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpurig/core/host"
 	"gpurig/core/pci"
@@ -28,36 +31,96 @@ var vendorIDs = map[string]uint16{"nvidia": pci.NVIDIA, "amd": pci.AMD, "intel":
 
 var gpusForm = regexp.MustCompile(`^(>=|<=)?([0-9]{1,2})$`)
 
-// Missing says what of the needs a host lacks, in words for a reader; empty:
-// nothing.
-func (n Needs) Missing(m host.Model) string {
-	there := slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return vendorOf(g) == "nvidia" })
-	if n.Vendor == "nvidia" && there && m.Driver == nil && m.Tegra == nil {
-		return "needs NVIDIA's driver, and it is not loaded"
-	}
-	gpus := n.gpus(m)
-	if why := count(n.GPUs, len(gpus), n.Vendor); why != "" {
-		return why
-	}
-	if n.Vendor != "" && len(gpus) == 0 {
-		return "needs a GPU of " + n.Vendor + ", and the host has none"
-	}
-	if n.MIG && len(migDevices(gpus)) == 0 {
-		return "needs a MIG device, and the host has none"
-	}
-	if n.VFIO {
-		return noVFIO(m, gpus)
-	}
-	return ""
+// A Supply is what a host has of what can be needed, by vendor where it is of GPUs.
+type Supply struct {
+	GPUs    map[string]int `json:"gpus"`              // that somebody can be given; "": of other vendors
+	Grouped map[string]int `json:"grouped,omitempty"` // of those: in an IOMMU group
+	MIG     int            `json:"mig,omitempty"`     // MIG devices
+	VFIOPCI bool           `json:"vfioPci,omitempty"` // vfio-pci is loaded
+	// NoDriver: there are NVIDIA's GPUs, and its driver is not loaded.
+	NoDriver bool `json:"noDriver,omitempty"`
 }
 
-// noVFIO says why a host can hand none of these GPUs to a virtual machine.
-func noVFIO(m host.Model, gpus []host.GPU) string {
-	if !slices.ContainsFunc(gpus, func(g host.GPU) bool { return g.PCI != nil && g.PCI.IOMMUGroup >= 0 }) {
-		return "needs a GPU in an IOMMU group, and the host has none"
+// SupplyOf returns what a host has.
+func SupplyOf(m host.Model) Supply {
+	s := Supply{GPUs: map[string]int{}, Grouped: map[string]int{}}
+	there := slices.ContainsFunc(m.GPUs, func(g host.GPU) bool { return vendorOf(g) == "nvidia" })
+	s.NoDriver = there && m.Driver == nil && m.Tegra == nil
+	gpus := Needs{}.gpus(m)
+	for _, g := range gpus {
+		s.GPUs[vendorOf(g)]++
+		if g.PCI != nil && g.PCI.IOMMUGroup >= 0 {
+			s.Grouped[vendorOf(g)]++
+		}
 	}
-	loaded := slices.Contains(m.Drivers, "vfio-pci") || slices.ContainsFunc(m.Functions(), func(f *host.PCIFunction) bool { return f.Driver == "vfio-pci" })
-	if !loaded {
+	s.MIG = len(migDevices(gpus))
+	s.VFIOPCI = slices.Contains(m.Drivers, "vfio-pci") || slices.ContainsFunc(m.Functions(), func(f *host.PCIFunction) bool { return f.Driver == "vfio-pci" })
+	return s
+}
+
+// String is what a supply has, in words.
+func (s Supply) String() string {
+	var out []string
+	for _, v := range slices.Sorted(maps.Keys(s.GPUs)) {
+		out = append(out, fmt.Sprintf("%d GPUs of %s", s.GPUs[v], cmp.Or(v, "other vendors")))
+	}
+	if s.MIG > 0 {
+		out = append(out, fmt.Sprintf("%d MIG devices", s.MIG))
+	}
+	if s.VFIOPCI {
+		out = append(out, "vfio-pci")
+	}
+	if s.NoDriver {
+		out = append(out, "no driver for NVIDIA's")
+	}
+	return strings.Join(out, ", ")
+}
+
+// of is a number by vendor, of one or of all.
+func of(numbers map[string]int, vendor string) (n int) {
+	if vendor != "" {
+		return numbers[vendor]
+	}
+	for _, more := range numbers {
+		n += more
+	}
+	return n
+}
+
+// Name names the needs as a label or a tag of machines that have them:
+// "nvidia-2-or-more-mig".
+func (n Needs) Name() string {
+	out := []string{cmp.Or(n.Vendor, "gpu")}
+	if parts := gpusForm.FindStringSubmatch(n.GPUs); parts != nil {
+		out = append(out, parts[2]+map[string]string{">=": "-or-more", "<=": "-or-fewer"}[parts[1]])
+	}
+	if n.MIG {
+		out = append(out, "mig")
+	}
+	if n.VFIO {
+		out = append(out, "vfio")
+	}
+	return strings.Join(out, "-")
+}
+
+// Missing says what of the needs a host lacks, in words for a reader; empty:
+// nothing.
+func (n Needs) Missing(s Supply) string {
+	if n.Vendor == "nvidia" && s.NoDriver {
+		return "needs NVIDIA's driver, and it is not loaded"
+	}
+	gpus := of(s.GPUs, n.Vendor)
+	if why := count(n.GPUs, gpus, n.Vendor); why != "" {
+		return why
+	}
+	switch {
+	case n.Vendor != "" && gpus == 0:
+		return "needs a GPU of " + n.Vendor + ", and the host has none"
+	case n.MIG && (s.MIG == 0 || n.Vendor != "" && n.Vendor != "nvidia"):
+		return "needs a MIG device, and the host has none"
+	case n.VFIO && of(s.Grouped, n.Vendor) == 0:
+		return "needs a GPU in an IOMMU group, and the host has none"
+	case n.VFIO && !s.VFIOPCI:
 		return "needs vfio-pci, and it is not loaded"
 	}
 	return ""

@@ -8,7 +8,7 @@ var commands = []struct {
 	add   []func(Streams) *cobra.Command
 }{
 	{"Scenarios:", []func(Streams) *cobra.Command{newRun, newList, newExplain, newInit, newValidate, newSchema}},
-	{"Reports:", []func(Streams) *cobra.Command{newMerge, newCompare, newHistory}},
+	{"Reports:", []func(Streams) *cobra.Command{newMerge, newCompare, newHistory, newCIMatrix}},
 	{"Hosts:", []func(Streams) *cobra.Command{newHost, newDoctor}},
 	{"Devices for containers:", []func(Streams) *cobra.Command{newCDI, newConformance, newPolicy, newTranslate}},
 }

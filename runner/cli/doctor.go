@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -18,7 +19,7 @@ func newDoctor(s Streams) *cobra.Command {
 		Example: "  gpurig doctor",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			checks := doctor.Examine(cmd.Context())
+			checks := append(doctor.Examine(cmd.Context()), hardwareCheck())
 			return out.print(s.Out, checks, func(w io.Writer) error {
 				t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 				show.Fprintf(t, "CHECK\tSTATE\tDETAIL\tNEEDED FOR\n")
@@ -39,4 +40,21 @@ func newDoctor(s Streams) *cobra.Command {
 	}
 	addOutput(cmd, &out)
 	return cmd
+}
+
+// hardwareCheck says what run --hardware would have.
+func hardwareCheck() doctor.Check {
+	h, closeIt, err := openHardware(false)
+	if err == nil {
+		defer closeIt()
+		m, err2 := h.Host.Model()
+		if err = err2; err == nil {
+			c := doctor.Hardware(m)
+			if h.Problem != "" {
+				c.State, c.Detail = doctor.No, h.Problem
+			}
+			return c
+		}
+	}
+	return doctor.Check{Name: "hardware", For: "scenarios on real hardware", State: doctor.Unknown, Detail: strings.ReplaceAll(err.Error(), "\n", "; ")}
 }

@@ -411,6 +411,13 @@ func (w *walk) reports() {
 		w.t.Error("merge does not take the hostile report")
 	}
 	w.run("merge", a, b)
+	nodes := filepath.Join(w.dir, "nodes")
+	if err := os.MkdirAll(nodes, 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	w.file(filepath.Join("nodes", forged+".json"), []byte(`[{"name":"lxc","state":"yes"}]`))
+	w.run("ci-matrix", "--for", "slurm", "--nodes", nodes, "--into", filepath.Join(w.dir, "lab"), "dgpu")
+	w.run("ci-matrix", "--for", "slurm", "--durations", a, "--into", filepath.Join(w.dir, "lab"), "dgpu")
 	w.run("merge", w.file("cut.json", one(reports.Pass)[:900]))
 	w.run("merge", w.file("text.json", []byte(forged)))
 	table, err := json.Marshal(conformance.Report{Date: forged, Columns: []conformance.Column{{Consumer: forged, Version: forged,

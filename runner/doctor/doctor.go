@@ -20,12 +20,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/emit/lxc"
+	"gpurig/core/host"
 	"gpurig/fakehw/cachedir"
 	"gpurig/fakehw/live"
 	fakemachine "gpurig/fakehw/machine"
 	"gpurig/fakehw/mntns"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner/lxdapi"
+	"gpurig/scenarios"
 )
 
 // A State is one of three answers.
@@ -45,6 +47,9 @@ type Check struct {
 	State  State  `json:"state"`          //
 	Detail string `json:"detail"`         // version found, or what is in the way
 	Hint   string `json:"hint,omitempty"` // how to make it able, one sentence
+	// Has is what the machine has of what scenarios of hardware need; nil: the check is
+	// of something else, or could not find out.
+	Has *scenarios.Supply `json:"has,omitempty"`
 }
 
 // Examine makes all checks, in a fixed order.
@@ -259,6 +264,16 @@ func cgroup(version int) Check {
 		} else {
 			c.Detail = "mounted at /sys/fs/cgroup/devices"
 		}
+	}
+	return c
+}
+
+// Hardware says what scenarios of hardware find on a machine of that model.
+func Hardware(m host.Model) Check {
+	has := scenarios.SupplyOf(m)
+	c := Check{Name: "hardware", For: "scenarios on real hardware, by what they need", State: Yes, Detail: has.String(), Has: &has}
+	if len(has.GPUs) == 0 {
+		c.State, c.Detail = No, strings.TrimSuffix("no GPU that can be used, "+c.Detail, ", ")
 	}
 	return c
 }
