@@ -33,6 +33,7 @@ type Broken struct {
 	codes      map[string]nvml.Return
 	persistent []int
 	offBus     []int
+	xids       []nvmlfake.Xid
 }
 
 // Break returns the host m under faults; m is not changed. The error is an
@@ -84,6 +85,7 @@ func (b Broken) NVML(opts nvmlfake.Options) nvmlfake.Options {
 		opts.Fail = fail
 	}
 	opts.OffBus = slices.Concat(opts.OffBus, b.offBus)
+	opts.Xids = slices.Concat(opts.Xids, b.xids)
 	if len(b.persistent) > 0 {
 		set := map[int]bool{}
 		for _, i := range b.persistent {

@@ -42,6 +42,8 @@ func (f Fault) String() string {
 		args = fmt.Sprintf("%s=%d", f.name, f.major)
 	case "node":
 		args = f.name + f.node.String()
+	case "xid":
+		args += fmt.Sprintf("=%d", f.code)
 	case "nvml":
 		args = f.name
 		if f.gpu != "" {

@@ -77,6 +77,7 @@ var cases = []struct {
 	{"a100-mig-2g-3g", "no-nodes:/dev/nvidia-caps/*", reach{[]string{"/dev/nvidia-caps", "/dev/char/"}, false}},
 	{"dgx-a100", "node:/dev/nvidia0,mode=0600,uid=1000", reach{[]string{"/dev/nvidia0"}, false}},
 	{"dgx-a100", "off-bus:0", reach{[]string{"/sys/devices/pci*/config", "/sys/devices/pci*/current_link_speed", "/sys/devices/pci*/current_link_width", "/sys/devices/pci*/max_link_width"}, true}},
+	{"dgx-a100", "xid:0=48", reach{nil, true}},
 	{"dgx-a100", "nvml:Init=DRIVER_NOT_LOADED", reach{nil, true}},
 	{"dgx-a100", "nvml:DeviceGetUUID:2=UNKNOWN", reach{nil, true}},
 	{"dgx-a100", "nvml:nvmlDeviceGetHandleByIndex_v2=999", reach{nil, true}},
@@ -229,6 +230,9 @@ func TestHalfUpgrade(t *testing.T) {
 
 // Two GPUs can fall off the bus, and one call can fail for two.
 func TestOneFaultOnTwoGPUs(t *testing.T) {
+	if b, err := fault.Break(model(t, "dgx-a100"), list(t, "off-bus:5", "xid:2=48", "xid:2=94")); err != nil || !slices.Equal(b.NVML(nvmlfake.Options{}).Xids, []nvmlfake.Xid{{GPU: 5, Code: 79}, {GPU: 2, Code: 48}, {GPU: 2, Code: 94}}) {
+		t.Errorf("Xids are %v, %v", b.NVML(nvmlfake.Options{}).Xids, err)
+	}
 	b, err := fault.Break(model(t, "dgx-a100"), list(t, "off-bus:5", "off-bus:2", "nvml:DeviceGetUUID:0=9", "nvml:DeviceGetUUID:1=10"))
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +331,7 @@ func TestParse(t *testing.T) {
 		"version-mismatch": "driver version", "version-mismatch:new": "driver version", "csv-missing:rel": "clean", "csv-missing:/a/../b": "clean",
 		"stale-major:nvidia-uvm": "which driver", "stale-major:x=0": "no major", "stale-major:x=4096": "no major", "no-nodes:/etc/*": "below /dev", "no-nodes:/dev/[": "below /dev",
 		"node:/dev/nvidia0": "nothing is said", "node:/dev/nvidia0,mode=0999": "mode", "node:/dev/nvidia0,mode=1777": "mode", "node:/etc/x,uid=1": "below /dev",
-		"node:/dev/x,uid=1,uid=2": "twice", "node:/dev/x,size=1": "want mode, uid or gid", "node:/dev/x,uid=4294967295": "uid", "nvml:Init": "returns", "nvml:Init=0": "success",
+		"node:/dev/x,uid=1,uid=2": "twice", "node:/dev/x,size=1": "want mode, uid or gid", "node:/dev/x,uid=4294967295": "uid", "xid:0": "which GPU", "xid:0=0": "no Xid", "xid:0=256": "no Xid", "xid:x=48": "neither", "nvml:Init": "returns", "nvml:Init=0": "success",
 		"nvml:Init=NOPE": "NOPE", "nvml:deviceGetUUID=1": "no call", "nvml:Init:0=1": "about one GPU", "nvml:*=1": "needs the GPU", "nvml:DeviceGetUUID:x=1": "neither",
 	} {
 		f, err := fault.Parse(in)

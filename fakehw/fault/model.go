@@ -10,6 +10,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw"
 	"gpurig/fakehw/catalog"
+	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/tree"
 )
 
@@ -185,6 +186,7 @@ func breakBus(b *Broken, f Fault) error {
 	if g.Index >= 0 {
 		b.fail("*:"+itoa(g.Index), codes["GPU_IS_LOST"])
 		b.offBus = append(b.offBus, g.Index)
+		b.xids = append(b.xids, nvmlfake.Xid{GPU: g.Index, Code: 79})
 	}
 	dir := "/sys/bus/pci/devices/" + g.PCI.BDF.String() + "/"
 	b.edit(f, func(t *tree.Tree) error {

@@ -112,3 +112,18 @@ func (b *Broken) fail(call string, code nvml.Return) {
 	}
 	b.codes[call] = code
 }
+
+func breakXid(b *Broken, f Fault) error {
+	if r := b.start(); r != nvml.SUCCESS {
+		return impossible("NVML does not start on this host (%s), so nobody is told", codeName(r))
+	}
+	g, err := b.gpu(f.gpu)
+	if err != nil {
+		return err
+	}
+	if g.Index < 0 || g.PCI == nil {
+		return impossible("NVML has no events of GPU %s", f.gpu)
+	}
+	b.xids = append(b.xids, nvmlfake.Xid{GPU: g.Index, Code: int(f.code)})
+	return nil
+}

@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"gpurig/core/device"
 	"gpurig/core/pci"
 	"gpurig/core/suggest"
+	"gpurig/fakehw/nvmlfake"
 )
 
 // ErrSyntax marks text that is no fault.
@@ -210,4 +213,18 @@ func nvmlCall(f *Fault, s string) error {
 	}
 	f.code, err = parseCode(s[at+1:])
 	return err
+}
+
+// xid reads GPU=CODE.
+func xid(f *Fault, s string) error {
+	which, number, ok := strings.Cut(s, "=")
+	if !ok {
+		return fmt.Errorf("%q does not say which GPU has which Xid", s)
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	if err != nil || n == 0 || n > nvmlfake.MaxXid {
+		return fmt.Errorf("%q is no Xid, 1 to %d", number, nvmlfake.MaxXid)
+	}
+	f.code = nvml.Return(n)
+	return gpu(f, which)
 }

@@ -67,6 +67,10 @@ func (g *gpu) GetCurrentClocksEventReasons() (uint64, nvml.Return) {
 	return g.read("DeviceGetCurrentClocksEventReasons", 0)
 }
 
+func (g *gpu) GetSupportedEventTypes() (uint64, nvml.Return) {
+	return g.read("DeviceGetSupportedEventTypes", 0)
+}
+
 func (g *gpu) GetSupportedClocksEventReasons() (uint64, nvml.Return) {
 	return g.read("DeviceGetSupportedClocksEventReasons", 0)
 }

@@ -47,10 +47,22 @@ type Options struct {
 	// OffBus lists GPUs, by NVML index, that fell off the bus, for CUDA beside this
 	// library; what this one says of them is in Fail.
 	OffBus []int `json:"offBus,omitempty"`
+	// Xids are what the driver has reported of GPUs, for event sets of the C library:
+	// nothing happens to a host in this process.
+	Xids []Xid `json:"xids,omitempty"`
 	// Persistence has the persistence modes that were set, by NVML index. Other
 	// GPUs have theirs from the daemon of the model.
 	Persistence map[int]bool `json:"persistence,omitempty"`
 }
+
+// An Xid is an error that the driver reports, by its number.
+type Xid struct {
+	GPU  int `json:"gpu"` // NVML index
+	Code int `json:"code"`
+}
+
+// MaxXid is the highest number that an event set can tell.
+const MaxXid = 255
 
 // ErrUnknownCall marks a key of Options.Fail that names no call.
 var ErrUnknownCall = errors.New("no such NVML call")

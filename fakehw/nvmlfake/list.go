@@ -134,6 +134,7 @@ func (l *list) sensors(g host.GPU, p catalog.Product, s catalog.Readings) {
 	l.add("DeviceGetSupportedClocksEventReasons", 0x1ff)
 	l.add("DeviceGetCurrentClocksThrottleReasons", 1)
 	l.add("DeviceGetSupportedClocksThrottleReasons", 0x1ff)
+	l.add("DeviceGetSupportedEventTypes", eventTypes(p, s))
 	if s.ECC { // application clocks are for boards of the data centre
 		l.add("DeviceGetApplicationsClock", b.AppClock, b.AppClock, s.MaxMem)
 		l.add("DeviceGetDefaultApplicationsClock", b.AppClock, b.AppClock, s.MaxMem)
@@ -162,6 +163,18 @@ func (l *list) sensors(g host.GPU, p catalog.Product, s catalog.Readings) {
 	l.add("DeviceGetMaxPcieLinkWidth", 16)
 	l.add("DeviceGetPcieReplayCounter", 0)
 	l.add("DeviceGetPcieThroughput", b.TxKB, b.RxKB)
+}
+
+// eventTypes are the events that a GPU can tell; the masks are unverified.
+func eventTypes(p catalog.Product, s catalog.Readings) int {
+	types := nvml.EventTypePState | nvml.EventTypeXidCriticalError | nvml.EventTypeClock
+	if s.ECC {
+		types |= nvml.EventTypeSingleBitEccError | nvml.EventTypeDoubleBitEccError
+	}
+	if len(p.MIG) > 0 {
+		types |= nvml.EventMigConfigChange
+	}
+	return types
 }
 
 func (l *list) settings(m host.Model, g host.GPU, p catalog.Product, s catalog.Readings) {

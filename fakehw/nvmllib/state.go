@@ -46,6 +46,9 @@ func (w *state) all(m host.Model, opts nvmlfake.Options) {
 	for _, i := range opts.OffBus {
 		w.line("offbus %d", i)
 	}
+	for _, x := range opts.Xids {
+		w.line("xid %d %d", x.GPU, x.Code)
+	}
 	if r == nvml.SUCCESS {
 		w.host(lib)
 		for i, g := range m.NVIDIAGPUs() {

@@ -37,6 +37,7 @@ LONG(DeviceGetCurrentClocksEventReasons)
 LONG(DeviceGetSupportedClocksEventReasons)
 LONG(DeviceGetCurrentClocksThrottleReasons)
 LONG(DeviceGetSupportedClocksThrottleReasons)
+LONG(DeviceGetSupportedEventTypes)
 
 API unsigned nvmlDeviceGetEncoderStats(void *d, unsigned *sessions, unsigned *fps, unsigned *latency)
 {

@@ -172,6 +172,10 @@ static int of_host(struct reader *r, const char *key, char *line)
 		return new_fault(r, line);
 	if (!strcmp(key, "offbus"))
 		return off_bus(h, line);
+	if (!strcmp(key, "xid")) {
+		struct xid *x = &h->xids[h->nxids];
+		return h->nxids < (int)(sizeof h->xids / sizeof *x) && small(&line, &x->gpu) && small(&line, &x->code) && x->code < MAX_XID && ++h->nxids;
+	}
 	return !strcmp(key, "gpu") && new_gpu(r, line);
 }
 

@@ -8,7 +8,7 @@
 #ifndef GPURIG_HOST_H
 #define GPURIG_HOST_H
 
-enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_GPUS = 256, MAX_READINGS = 4096 };
+enum { MAX_TEXT = 128, MAX_PROFILES = 24, MAX_PLACES = 16, MAX_GI = 16, MAX_CI = 8, MAX_GPUS = 256, MAX_XID = 256, MAX_READINGS = 4096 };
 
 /* What nvml calls a placement. */
 struct place {
@@ -92,6 +92,11 @@ struct fault {
 	unsigned code;
 };
 
+/* An Xid that the driver has reported of a GPU, by its place. */
+struct xid {
+	unsigned gpu, code;
+};
+
 struct host {
 	unsigned init; /* what nvmlInit returns */
 	int looked;    /* whether its nodes were looked at; see nodes.h */
@@ -104,6 +109,8 @@ struct host {
 	unsigned char off_bus[MAX_GPUS / 8]; /* a bit each */
 	struct fault *faults;
 	int nfaults;
+	struct xid xids[64];
+	int nxids;
 };
 
 /* host_parse reads a state file's text, which it changes. On failure it returns
