@@ -238,8 +238,22 @@ func (c *call) enter() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
+	host, err := rootDirectory()
+	if err != nil {
+		return err
+	}
 	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("the mount namespace of process %d: %w", c.pid, err)
 	}
+	if now, err := rootDirectory(); err != nil || now != host { // programs and files would be the image's
+		return refuse.New(ReasonArgument, "--pid", "process %d has left the host's root already", c.pid).WithErr(err).WithHint("Call configure before the container manager changes the root: as a prestart or createRuntime hook.")
+	}
 	return nil
+}
+
+// rootDirectory is the device and inode of "/".
+func rootDirectory() ([2]uint64, error) {
+	var st unix.Stat_t
+	err := unix.Stat("/", &st)
+	return [2]uint64{st.Dev, st.Ino}, err
 }
