@@ -190,6 +190,10 @@ test-slurm: build ## run the test in which a Slurm of several nodes runs shards 
 	@packaging/need.sh slurm machine
 	GPURIG_REQUIRE_SLURM=1 GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -v -run '^TestSlurm$$' ./runner/pipeline
 
+test-qemu: build ## run the tests that boot virtual machines; a skip is a failure here
+	@packaging/qemu.sh
+	GPURIG_REQUIRE_QEMU=1 $(GO) test -count=1 ./fakehw/vfiouser ./runner/target/qemu
+
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
@@ -232,4 +236,4 @@ check: lint check-hook test scenarios test-lxc test-lxd test-incus test-machine 
 clean: ## remove what was built
 	rm -rf $(BIN) $(OUT)
 
-.PHONY: test-slurm site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer conformance test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit
+.PHONY: test-slurm test-qemu site gpurig static install uninstall dist test-packages faults mutants help build scenarios scenarios-lxd scenarios-incus scenarios-docker scenarios-hardware test test-lxc test-lxc-newer test-lxd test-incus test-oci test-docker test-docker-cdi test-podman test-podman-newer conformance test-machine test-sanitize bench bench-once lint golden fuzz fuzz-some naive races check-hook check clean hardware-kit

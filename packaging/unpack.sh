@@ -3,9 +3,14 @@
 # from where this machine has its own packages. They are installed nowhere. Says
 # why not and exits 1.
 #
-#	unpack.sh FOLDER SUITE PACKAGE...
+#	unpack.sh [--with-dependencies] FOLDER SUITE PACKAGE...
+#
+# With its dependencies a package is there as on a machine that has nothing else;
+# a name may then be a regular expression, as apt-get has them.
 set -eu
 
+all=""
+[ "$1" != --with-dependencies ] || { all=yes && shift; }
 dir=/var/cache/gpurig/$1 suite=$2
 here=$(cd "$(dirname "$0")" && pwd)
 shift 2
@@ -33,6 +38,12 @@ fail() {
 	exit 1
 }
 apt update || fail "the list of packages"
+if [ "$all" ]; then
+	: >status # of packages that are installed
+	apt -o Dir::State::status="$tmp/status" install --download-only -y --no-install-recommends "$@" || fail "$*"
+	for p in cache/archives/*.deb; do dpkg-deb -x "$p" root || fail "$p"; done
+	set --
+fi
 for p in "$@"; do
 	apt download "$p/$suite" && dpkg-deb -x "$p"_*.deb root || fail "$p"
 done

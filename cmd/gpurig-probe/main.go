@@ -7,7 +7,8 @@
 //
 // On the host it is the helper process of the targets: "keep" holds a mount
 // namespace, "pidns" a process namespace in it, "join" changes the mounts of a
-// running container, and "amend" is an engine's OCI runtime.
+// running container, and "amend" is an engine's OCI runtime. "machine" is the first
+// process of a virtual machine.
 package main
 
 import (
@@ -16,6 +17,7 @@ import (
 	"os"
 
 	"gpurig/core/show"
+	"gpurig/runner/observe/guest"
 	"gpurig/runner/observe/inside"
 	"gpurig/runner/target/agent"
 )
@@ -48,6 +50,8 @@ func run(args []string) error {
 		return agent.Join(c)
 	case len(args) > 3 && args[0] == "amend":
 		return agent.Amend(args[1], args[2], args[3:])
+	case len(args) == 1 && args[0] == "machine":
+		return guest.Init()
 	default:
 		return fmt.Errorf("want no arguments or \"init DIR\", got %q", args)
 	}
