@@ -50,10 +50,15 @@ func (p product) injection() target.Injection {
 // injects CDI devices itself, their names.
 func (c *container) started(real target.Container, ctx context.Context, h target.Host, p plan.Plan) error {
 	i, ok := real.(target.Injector)
-	if !ok || len(c.devices) == 0 {
+	config := c.spec.Expanded()
+	if !ok || len(c.devices)+len(config) == 0 {
 		return real.Start(ctx, h, p)
 	}
-	if why := c.got.unnamed(); why != "" {
+	why := c.got.unnamed()
+	if len(config) > 0 {
+		why = "nvidia.runtime has no CDI name"
+	}
+	if why != "" {
 		return &target.CannotError{Target: "CDI by name", Why: "not applicable: " + why, Hint: "use a target that is given plans"}
 	}
 	return i.Inject(ctx, h, c.got.injection(), p)

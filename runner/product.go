@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 
+	"gpurig/core/legacy"
 	"gpurig/core/passthrough"
+	"gpurig/core/refuse"
 	"gpurig/core/request"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
@@ -24,6 +26,7 @@ type product struct {
 // planRequest is what one container asks the product for.
 type planRequest struct {
 	devices map[string]request.Options
+	config  map[string]string // of the instance
 	options passthrough.Options
 	busy    map[string][]string // who has which nodes of the host, for a virtual machine
 }
@@ -32,7 +35,7 @@ type planRequest struct {
 func (r planRequest) key() string {
 	var b strings.Builder
 	o := r.options
-	fmt.Fprintf(&b, "%v %q %q %v %+q", o.Strict, o.VM, r.busy, o.IDMap, o.Policy)
+	fmt.Fprintf(&b, "%v %q %q %v %+q %q", o.Strict, o.VM, r.busy, o.IDMap, o.Policy, r.config)
 	for _, name := range slices.Sorted(maps.Keys(r.devices)) {
 		fmt.Fprintf(&b, "\n%q %q", name, r.devices[name].Map())
 	}
@@ -48,12 +51,25 @@ func (s *session) plan(ctx context.Context, m *hostState, r planRequest) (produc
 			return product{}, err
 		}
 		r.options.Busy = func(node string) []string { return r.busy[node] }
-		out, err := passthrough.Plan(ctx, h, r.devices, r.options)
+		out, err := r.plan(ctx, h)
 		if err != nil && out.Refused == nil {
 			return product{}, err
 		}
 		return productOf(out), nil
 	})
+}
+
+// plan is what core makes of the request.
+func (r planRequest) plan(ctx context.Context, h *passthrough.Host) (passthrough.Result, error) {
+	runtime, err := legacy.FromConfig(r.config)
+	switch all := refuse.As(err); {
+	case len(all) > 0:
+		refused := &passthrough.Refused{At: passthrough.AtRequest, All: all}
+		return passthrough.Result{Refused: refused}, refused
+	case runtime == nil:
+		return passthrough.Plan(ctx, h, r.devices, r.options)
+	}
+	return legacy.Plan(ctx, h, *runtime, r.devices, nil, r.options)
 }
 
 // productOf adds the digests.

@@ -245,7 +245,7 @@ func (s *session) create(ctx context.Context) error {
 // config gives each container of a run a name of its own, always the same one.
 func (s *session) config(name string, c scenarios.Container) target.Config {
 	sum := sha256.Sum256([]byte(s.v.ID()))
-	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Content: c.Content, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting}
+	cfg := target.Config{Name: name + "-" + hex.EncodeToString(sum[:4]), Image: c.Image, Content: c.Content, Cgroup: c.Cgroup, IDMap: idmap(c.IDMap), Nesting: c.Nesting, Options: c.Expanded()}
 	if c.VM || slices.ContainsFunc(s.v.Steps, func(st scenarios.Step) bool { return st.Reboot || st.Crash || st.RestartDaemon }) {
 		cfg.Alone = s.v.ID()
 	}

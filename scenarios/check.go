@@ -33,6 +33,7 @@ var (
 	openList   = []string{"allowed", "denied", "no-mode", "nodev"}
 	typeList   = []string{"c", "b"}
 	fileList   = []string{"file", "empty", "dir", "socket", "fifo"}
+	configList = []string{"nvidia.runtime", "nvidia.driver.capabilities", "nvidia.require.cuda", "nvidia.require.driver"}
 	mountWords = []string{"ro", "rw", "nosuid", "nodev", "noexec"}
 )
 
@@ -147,6 +148,18 @@ func (c *checker) containers(root strictdoc.Path) {
 		}
 		for dev := range ctr.Devices {
 			c.deviceName(dev, w.Key("devices").Key(dev), true)
+		}
+		for i, config := range append(slices.Clone(ctr.Profiles), ctr.Config) {
+			p := w.Key("profiles").Item(i)
+			if i == len(ctr.Profiles) {
+				p = w.Key("config")
+			}
+			for _, key := range slices.Sorted(maps.Keys(config)) {
+				c.oneOf("instance option", list(key), configList, p.Key(key))
+			}
+			if ctr.VM && len(config) > 0 {
+				c.At(p, "", "options of containers, and this is a virtual machine")
+			}
 		}
 		for dim, own := range map[string]string{"cgroup": ctr.Cgroup, "idmap": ctr.IDMap, "image": ctr.Image} {
 			if own != "" && c.s.Matrix.has(dim) {

@@ -6,6 +6,8 @@
 package scenarios
 
 import (
+	"maps"
+
 	"gpurig/core/policy"
 	"gpurig/core/strictdoc"
 )
@@ -60,6 +62,20 @@ type Container struct {
 	Strict  bool              `yaml:"strict,omitempty" json:"strict,omitempty"`
 	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine
 	Devices map[string]Device `yaml:"devices" json:"devices"`
+	// Config is of the instance: LXD's keys nvidia.*. Profiles are those of its
+	// profiles, in the order in which they are applied.
+	Config   map[string]string   `yaml:"config,omitempty" json:"config,omitempty"`
+	Profiles []map[string]string `yaml:"profiles,omitempty" json:"profiles,omitempty"`
+}
+
+// Expanded is the configuration of the instance with that of its profiles.
+func (c Container) Expanded() map[string]string {
+	out := map[string]string{}
+	for _, m := range c.Profiles {
+		maps.Copy(out, m)
+	}
+	maps.Copy(out, c.Config)
+	return out
 }
 
 // A Device is the options of one GPU device, as LXD names them. Values are

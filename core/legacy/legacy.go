@@ -10,6 +10,7 @@ package legacy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -59,6 +60,8 @@ const (
 	ReasonDevice      refuse.Reason = "legacy-device"
 	ReasonCapability  refuse.Reason = "driver-capability"
 	ReasonRequirement refuse.Reason = "requirement"
+	ReasonConfig      refuse.Reason = "instance-option"
+	ReasonWithCDI     refuse.Reason = "runtime-with-cdi"
 )
 
 // Reasons lists them.
@@ -67,6 +70,8 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonDevice, Meaning: "nvidia-container-cli is asked for a GPU that the host does not have."},
 		{Reason: ReasonCapability, Meaning: "A driver capability is none of NVIDIA's."},
 		{Reason: ReasonRequirement, Meaning: "The driver or a GPU does not fulfil a requirement of the container (NVIDIA_REQUIRE_*, nvidia.require.*)."},
+		{Reason: ReasonConfig, Meaning: "An option nvidia.* of the instance has an invalid value."},
+		{Reason: ReasonWithCDI, Meaning: "A GPU is asked for by CDI name beside nvidia.runtime: both bring the driver's files."},
 	}
 }
 
@@ -83,14 +88,24 @@ func Plan(ctx context.Context, h *passthrough.Host, r Request, more map[string]r
 		devices[name] = d
 	}
 	names, gpus, err := r.find(m)
-	if err != nil {
-		return passthrough.Result{}, err
+	if err == nil {
+		err = r.fulfilled(m, gpus, brand)
 	}
-	if err := r.fulfilled(m, gpus, brand); err != nil {
-		return passthrough.Result{}, err
+	mig := false // of which the driver's files come too
+	for name, d := range more {
+		if d.GPUType == string(request.MIG) {
+			mig = true
+		} else if strings.Contains(d.ID, "=") {
+			err = errors.Join(err, refuse.New(ReasonWithCDI, name+": id", "CDI device %.80q: nvidia.runtime gives the driver's files already", d.ID).
+				WithHint("Take out nvidia.runtime, or select the GPU by pci."))
+		}
 	}
-	none := len(names) == 0
-	if none { // whatever the driver brings with all of them
+	if all := refuse.As(err); len(all) > 0 {
+		res := passthrough.Result{Refused: &passthrough.Refused{At: passthrough.AtRequest, All: all}}
+		return res, res.Refused
+	}
+	none := len(names) == 0 && !mig
+	if len(names) == 0 && !mig { // whatever the driver brings with all of them
 		names = []string{"nvidia.com/gpu=all"}
 	}
 	if r.MIGConfig {
@@ -116,6 +131,34 @@ func Plan(ctx context.Context, h *passthrough.Host, r Request, more map[string]r
 	p := r.filter(*res.Plan, m, none)
 	res.Plan = &p
 	return res, nil
+}
+
+// FromConfig is what the configuration of an LXD instance asks for, nvidia.runtime
+// and nvidia.driver.capabilities, nvidia.require.cuda and nvidia.require.driver, which
+// have no effect without it; nil: nothing.
+//
+// Reference: https://documentation.ubuntu.com/lxd/stable-5.21/reference/instance_options/#nvidia-and-cuda-configuration
+func FromConfig(config map[string]string) (*Request, error) {
+	switch v := strings.ToLower(config["nvidia.runtime"]); v {
+	case "true", "1", "yes", "on":
+	case "", "false", "0", "no", "off":
+		return nil, nil
+	default:
+		return nil, refuse.New(ReasonConfig, "nvidia.runtime", "%.80q: want true or false", v)
+	}
+	r := Request{Capabilities: []Capability{Compute, Utility}}
+	if text := config["nvidia.driver.capabilities"]; text != "" {
+		var err error
+		if r.Capabilities, err = ParseCapabilities(text); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range []string{"nvidia.require.cuda", "nvidia.require.driver"} {
+		if v := config[key]; v != "" {
+			r.Require = append(r.Require, v)
+		}
+	}
+	return &r, nil
 }
 
 // find returns the CDI names of the devices, and the positions of their GPUs in m.

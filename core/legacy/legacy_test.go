@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -189,5 +190,35 @@ func TestParseCapabilities(t *testing.T) {
 	}
 	if _, err := ParseCapabilities("compute,magic"); !errors.Is(err, ReasonCapability) {
 		t.Errorf("magic: %v", err)
+	}
+}
+
+func TestFromConfig(t *testing.T) {
+	on := func(more ...string) map[string]string {
+		m := map[string]string{"nvidia.runtime": "true"}
+		for i := 0; i+1 < len(more); i += 2 {
+			m[more[i]] = more[i+1]
+		}
+		return m
+	}
+	for _, tc := range []struct {
+		config map[string]string
+		want   *Request
+	}{
+		{nil, nil},
+		{map[string]string{"nvidia.runtime": "no", "nvidia.driver.capabilities": "magic"}, nil},
+		{on(), &Request{Capabilities: []Capability{Compute, Utility}}},
+		{on("nvidia.driver.capabilities", "video", "nvidia.require.cuda", "cuda>=1", "nvidia.require.driver", "driver>=2"),
+			&Request{Capabilities: []Capability{Video}, Require: []string{"cuda>=1", "driver>=2"}}},
+	} {
+		got, err := FromConfig(tc.config)
+		if err != nil || !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%v: %+v, %v", tc.config, got, err)
+		}
+	}
+	for _, c := range []map[string]string{{"nvidia.runtime": "maybe"}, on("nvidia.driver.capabilities", "magic")} {
+		if got, err := FromConfig(c); err == nil || got != nil {
+			t.Errorf("%v: %+v, %v", c, got, err)
+		}
 	}
 }

@@ -73,6 +73,9 @@ type Config struct {
 	IDMap   []plan.IDMap      // empty: privileged
 	// Nesting lets it have containers of its own, where the target has a word for that.
 	Nesting bool
+	// Options are those of the instance, nvidia.*, which only a Native is given: the
+	// plan has what they mean.
+	Options map[string]string
 	// Alone has a daemon for the containers that have the same word here, and no
 	// other: it is restarted, or its host is. Empty: it serves all. Virtual machines
 	// with the same word are on one host, which no other is on.

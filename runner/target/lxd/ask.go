@@ -22,6 +22,9 @@ func (c *nativeContainer) give() error {
 // of one that is not known yet nothing is said.
 func (c *nativeContainer) asked(s lxdapi.Server) (map[string]lxdapi.Device, error) {
 	out := map[string]lxdapi.Device{}
+	if len(c.config.Options) > 0 && s.Version != "" && !s.Has(runtimeExtension) {
+		return nil, c.target.unable("%s %s has no extension %s, which brings nvidia.runtime", s.Flavour, s.Version, runtimeExtension)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.devices)) {
 		d := lxdapi.Device{"type": "gpu"}
 		maps.Copy(d, c.devices[name])
@@ -32,6 +35,9 @@ func (c *nativeContainer) asked(s lxdapi.Server) (map[string]lxdapi.Device, erro
 	}
 	return out, nil
 }
+
+// runtimeExtension is the extension of the API that has the instance options nvidia.*.
+const runtimeExtension = "nvidia_runtime"
 
 // extensions of the API that have the options of a GPU device. Without them an
 // option is refused, or taken for something else.

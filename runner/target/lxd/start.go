@@ -88,6 +88,9 @@ func (c *Container) instance(e emission) lxdapi.Instance {
 	config := map[string]string{
 		"raw.lxc": strings.Join(raw, "\n"), "security.privileged": fmt.Sprint(len(c.config.IDMap) == 0), "boot.autostart": "false",
 	}
+	if c.own != nil {
+		maps.Copy(config, c.config.Options)
+	}
 	if c.nesting || c.config.Nesting {
 		config["security.nesting"] = "true"
 	}
