@@ -29,6 +29,7 @@ func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 	} {
 		part()
 	}
+	b.t.Share(b.around.tree)
 	if b.err != nil {
 		return nil, fmt.Errorf("build host: %w", b.err)
 	}
@@ -42,6 +43,7 @@ type builder struct {
 	err       error
 	all       []*function // every PCI function, by address
 	functions map[string]*function
+	around    *around
 	hwmon     int // of the next sensor chip
 }
 

@@ -2,33 +2,30 @@ package fakehw
 
 import (
 	"encoding/binary"
-
-	"gpurig/core/pci"
 )
 
-// Offsets in a type 0 header (PCI Local Bus Specification 3.0, section 6.1) and
-// where our capabilities stand.
+// Offsets in the header of configuration space (PCI Local Bus Specification 3.0, section
+// 6.1, PCI-to-PCI Bridge Architecture Specification 1.2, section 3.2).
 const (
 	offCommand  = 0x04
 	offStatus   = 0x06
 	offRevision = 0x08
 	offHeader   = 0x0e
 	offBAR      = 0x10
+	offBuses    = 0x18
+	offIO       = 0x1c
+	offMemory   = 0x20
+	offPref     = 0x24
 	offSubsys   = 0x2c
 	offROM      = 0x30
 	offCaps     = 0x34
 	offIRQLine  = 0x3c
 	offIRQPin   = 0x3d
-	capPower    = 0x60
-	capMSI      = 0x68
-	capExpress  = 0x78
-	extAER      = 0x100
-	extSRIOV    = 0xbcc // where NVIDIA's boards have it
-	extARI      = 0xc14
+	offControl  = 0x3e
 )
 
-// config returns the 4096 bytes of a PCI Express function's configuration
-// space: header, power management, MSI, Express and error reporting.
+// config returns the 4096 bytes of a PCI Express function's configuration space, or the
+// 256 of one that is a part of the processor.
 func (f *function) config() []byte {
 	c := make([]byte, 4096)
 	le := binary.LittleEndian
@@ -44,42 +41,53 @@ func (f *function) config() []byte {
 		le.PutUint16(c[offCommand:], le.Uint16(c[offCommand:])&0x0004)
 		windows, pin = nil, 0
 	}
-	le.PutUint16(c[offStatus:], 0x0010) // there is a capability list
 	le.PutUint32(c[offRevision:], uint32(f.Class)<<8|uint32(f.Revision))
 	if f.multi && f.BDF.Function == 0 {
 		c[offHeader] = 0x80
 	}
-	for i, r := range windows {
-		if r[2] == 0 {
-			continue
-		}
-		putBAR(c[offBAR:offBAR+24], i, r)
-	}
-	le.PutUint16(c[offSubsys:], f.ID.SubVendor)
-	le.PutUint16(c[offSubsys+2:], f.ID.SubDevice)
-	if rom := f.resources[6]; rom[2] != 0 {
-		le.PutUint32(c[offROM:], uint32(rom[0])) // disabled, as when a driver is bound
-	}
-	c[offCaps] = capPower
 	c[offIRQLine] = 0xff
 	c[offIRQPin] = pin
-
-	copy(c[capPower:], []byte{0x01, capMSI, 0x03, 0x00, 0x08, 0x00})             // power management 3, no soft reset
-	copy(c[capMSI:], []byte{0x05, capExpress, 0x80, 0x00})                       // MSI, 64-bit
-	copy(c[capExpress:], []byte{0x10, 0x00, 0x02, 0x00, 0xe1, 0x8d, 0x2c, 0x01}) // endpoint, version 2
-	if f.Class == pci.ClassVGA {
-		c[capExpress+2] = 0x12 // a legacy endpoint
+	if f.port != 0 {
+		f.bridgeHeader(c)
+	} else {
+		le.PutUint16(c[offSubsys:], f.ID.SubVendor)
+		le.PutUint16(c[offSubsys+2:], f.ID.SubDevice)
+		for i, r := range windows {
+			if r[2] != 0 {
+				putBAR(c[offBAR:offBAR+24], i, r)
+			}
+		}
+		if rom := f.resources[6]; rom[2] != 0 {
+			le.PutUint32(c[offROM:], uint32(rom[0])) // disabled, as when a driver is bound
+		}
 	}
-	now, most := linkGenerations(f.PCIFunction)
-	le.PutUint32(c[capExpress+0x0c:], 0x00453d00|uint32(most)) // link: 16 lanes
-	le.PutUint16(c[capExpress+0x12:], 0x1100|uint16(now))
-	le.PutUint32(c[extAER:], 0x0002_0001) // advanced error reporting 2
-	if f.SRIOV != nil {
-		le.PutUint32(c[extAER:], extSRIOV<<20|0x0002_0001)
-		f.sriovCapability(c[extSRIOV:])
-		le.PutUint32(c[extARI:], 0x0001_000e) // alternative routing ids, last in the list
+	if f.linkless {
+		return c[:256]
 	}
+	le.PutUint16(c[offStatus:], 0x0010) // there is a capability list
+	f.capabilities(c)
 	return c
+}
+
+// bridgeHeader writes what a port's header has in other places than others'.
+func (f *function) bridgeHeader(c []byte) {
+	le := binary.LittleEndian
+	c[offHeader] |= 1
+	c[offBuses], c[offBuses+1], c[offBuses+2] = f.BDF.Bus, uint8(f.secondary), f.subordinate
+	ports, memory, pref := f.resources[bridgeWindow], f.resources[bridgeWindow+1], f.resources[bridgeWindow+2]
+	c[offIO], c[offIO+1] = uint8(ports[0]>>8)&0xf0, uint8(ports[1]>>8)&0xf0
+	le.PutUint16(c[offMemory:], uint16(memory[0]>>16)&0xfff0)
+	le.PutUint16(c[offMemory+2:], uint16(memory[1]>>16)&0xfff0)
+	le.PutUint16(c[offPref:], uint16(pref[0]>>16)&0xfff0|1)
+	le.PutUint16(c[offPref+2:], uint16(pref[1]>>16)&0xfff0|1)
+	le.PutUint32(c[offPref+4:], uint32(pref[0]>>32))
+	le.PutUint32(c[offPref+8:], uint32(pref[1]>>32))
+	for at, closed := range map[int]bool{offIO: ports[2] == 0, offMemory: memory[2] == 0, offPref: pref[2] == 0} {
+		if closed { // it ends before it starts
+			c[at] |= 0xf0
+		}
+	}
+	c[offControl] = 0x02 // it reports errors
 }
 
 // sriovCapability writes what a physical function says of its virtual ones (PCI
@@ -87,7 +95,6 @@ func (f *function) config() []byte {
 // listings say it.
 func (f *function) sriovCapability(c []byte) {
 	le := binary.LittleEndian
-	le.PutUint32(c, extARI<<20|0x0001_0010)
 	control := uint16(0x10) // routing ids beyond the slot
 	if f.SRIOV.Num > 0 {
 		control |= 0x09 // enabled, with their memory

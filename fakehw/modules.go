@@ -48,6 +48,13 @@ func (b *builder) loaded() map[string]*module {
 	for _, name := range b.m.Drivers {
 		add(moduleOf(name))
 	}
+	for _, f := range b.around.own {
+		if f.Driver == "mlx5_core" {
+			add("mlx5_core")
+			add("mlx5_ib")
+			add("ib_core")
+		}
+	}
 	if d := b.m.Driver; d != nil && d.VGPU == host.VGPUMDev {
 		add("mdev")
 		add(mdevDriver)

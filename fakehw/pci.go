@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"math/big"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpurig/core/host"
@@ -16,13 +18,19 @@ import (
 // A function is a PCI function with what the machine gave it.
 type function struct {
 	host.PCIFunction
-	bdf       string
-	dir       string // below /sys/devices
-	irq       int
-	resources [13][3]uint64 // start, end, flags by line
-	multi     bool          // other functions share its slot
-	physfn    *function     // of a virtual function
-	virtual   [6][3]uint64  // the first virtual function's windows, by index
+	bdf         string
+	dir         string // below /sys/devices
+	irq         int
+	resources   [17][3]uint64 // start, end, flags by line; from bridgeWindow on, what a port lets through
+	port        int           // which kind of port it is; 0: none
+	secondary   uint32        // the bus behind it
+	subordinate uint8         // the last one
+	gen         int           // of PCIe, of the chassis's own; 0: as the catalogue has it
+	linkless    bool          // it is a part of the processor
+	multi       bool          // other functions share its slot
+	physfn      *function     // of a virtual function
+	virtual     [6][3]uint64  // the first virtual function's windows, by index
+	gone        bool          // it was pulled out
 }
 
 // Windows are handed out from these addresses up, aligned to their size.
@@ -32,15 +40,14 @@ const (
 	baseIO = 0x2000
 )
 
-// collect gathers all functions and gives each its addresses and interrupt.
+// collect gathers all functions and gives each its place, addresses and interrupt.
 func (b *builder) collect(gone []host.PCIFunction) {
 	add := func(f host.PCIFunction) {
-		bdf := f.BDF.String()
-		x := &function{PCIFunction: f, bdf: bdf, dir: b.bridge(f.BDF) + "/" + bdf}
-		if b.functions[bdf] != nil {
-			b.do(fmt.Errorf("two PCI functions at %s", bdf))
+		x := &function{PCIFunction: f, bdf: f.BDF.String()}
+		if b.functions[x.bdf] != nil {
+			b.do(fmt.Errorf("two PCI functions at %s", x.bdf))
 		}
-		b.functions[bdf] = x
+		b.functions[x.bdf] = x
 		b.all = append(b.all, x)
 	}
 	for _, g := range b.m.GPUs {
@@ -59,14 +66,14 @@ func (b *builder) collect(gone []host.PCIFunction) {
 		b.all[len(b.all)-1].physfn = b.functions[v.PF.String()]
 	}
 	slices.SortFunc(b.all, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
-	at := windows{base32, base64, baseIO}
 	places := slices.Clone(b.all)
 	for _, f := range gone {
 		if b.functions[f.BDF.String()] == nil {
-			places = append(places, &function{PCIFunction: f, bdf: f.BDF.String()})
+			places = append(places, &function{PCIFunction: f, bdf: f.BDF.String(), gone: true})
 		}
 	}
 	slices.SortFunc(places, func(x, y *function) int { return x.BDF.Compare(y.BDF) })
+	at := windows{base32, base64, baseIO}
 	n := 0
 	for _, f := range places {
 		f.multi = slices.ContainsFunc(places, func(o *function) bool { return o != f && sameSlot(o.BDF, f.BDF) })
@@ -76,18 +83,33 @@ func (b *builder) collect(gone []host.PCIFunction) {
 		if n++; f.Driver != "" {
 			f.irq = 28 + 4*n
 		}
-		// The largest window first leaves no gaps.
-		bars := slices.Clone(f.BARs)
-		slices.SortStableFunc(bars, func(x, y host.BAR) int { return cmp.Compare(y.Size, x.Size) })
-		for _, bar := range bars {
-			if bar.Index < 0 || bar.Index >= len(f.resources) || bar.Size == 0 {
-				b.do(fmt.Errorf("PCI function %s: window %d of %d bytes cannot be", f.bdf, bar.Index, bar.Size))
-				continue
-			}
-			f.resources[bar.Index] = at.take(bar, 1)
-		}
+		b.assign(f, &at)
 	}
 	collectVirtual(places, &at)
+	b.around = b.surround(places, at)
+	for _, f := range places {
+		if f.physfn == nil {
+			f.dir = b.around.dirs[busOf(f.BDF)] + "/" + f.bdf
+		}
+	}
+	for _, f := range places {
+		if f.physfn != nil {
+			f.dir = path.Dir(f.physfn.dir) + "/" + f.bdf
+		}
+	}
+}
+
+// assign gives a function its windows, the largest first, which leaves no gaps.
+func (b *builder) assign(f *function, at *windows) {
+	bars := slices.Clone(f.BARs)
+	slices.SortStableFunc(bars, func(x, y host.BAR) int { return cmp.Compare(y.Size, x.Size) })
+	for _, bar := range bars {
+		if bar.Index < 0 || bar.Index >= bridgeWindow || bar.Size == 0 {
+			b.do(fmt.Errorf("PCI function %s: window %d of %d bytes cannot be", f.bdf, bar.Index, bar.Size))
+			continue
+		}
+		f.resources[bar.Index] = at.take(bar, 1)
+	}
 }
 
 // collectVirtual sets room aside for the virtual functions that there can be, as
@@ -141,25 +163,16 @@ func (w *windows) take(bar host.BAR, n int) [3]uint64 {
 	return [3]uint64{start, start + bar.Size - 1, bar.Flags}
 }
 
+// bridgeWindow is the first line of "resource" that is a port's: what of I/O, memory and
+// prefetchable memory it lets through (PCI_BRIDGE_RESOURCES, include/linux/pci.h).
+const bridgeWindow = 13
+
 // Bits of resource flags (include/linux/ioport.h).
 const (
 	flagIO   = 0x100
 	flagPref = 0x2000
 	flag64   = 0x100000
 )
-
-// bridge returns the directory of the host bridge that a function hangs under.
-// On a Tegra it is a platform device; its address on Orin is unverified.
-func (b *builder) bridge(a pci.BDF) string {
-	root := fmt.Sprintf("pci%04x:%02x", a.Domain, a.Bus)
-	switch {
-	case b.m.Tegra == nil:
-		return "/sys/devices/" + root
-	case b.m.Tegra.Chip == "tegra264":
-		return "/sys/devices/platform/bus@0/d0b0000000.pcie/" + root
-	}
-	return "/sys/devices/platform/bus@0/141a0000.pcie/" + root
-}
 
 // pci makes the functions, the bus and its drivers.
 func (b *builder) pci() {
@@ -169,6 +182,9 @@ func (b *builder) pci() {
 	b.write("/sys/bus/pci", "drivers_probe", "rescan")
 	b.file("/sys/bus/pci/drivers_autoprobe", map[bool]string{false: "1\n", true: "0\n"}[b.m.NoProbe], 0o644)
 	for _, f := range b.all {
+		if f.physfn != nil {
+			b.fixture(f) // others' are in what is around
+		}
 		b.function(f)
 	}
 	for _, name := range LoadedDrivers(b.m) {
@@ -176,7 +192,27 @@ func (b *builder) pci() {
 	}
 }
 
+// function makes the attributes that follow what is done with a function.
 func (b *builder) function(f *function) {
+	d := f.dir
+	b.file(d+"/uevent", f.uevent(), 0o644)
+	b.data(d+"/config", f.config(), 0o644)
+	b.file(d+"/numa_node", strconv.Itoa(f.NUMANode)+"\n", 0o644)
+	b.attr(d+"/irq", strconv.Itoa(f.irq)+"\n")
+	// vfio-pci enables a function when somebody opens it.
+	bound := f.Driver != "" && !isVFIO(f.Driver)
+	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[bound], 0o644)
+	b.file(d+"/driver_override", orElse(f.Override, "(null)")+"\n", 0o644)
+	if bound && f.irq > 0 {
+		b.file(d+"/msi_irqs/"+strconv.Itoa(f.irq), "msi\n", 0o444)
+	}
+	if f.Driver != "" {
+		b.driver("pci", f.Driver, f.bdf, d)
+	}
+}
+
+// fixture makes what of a function stays as it is whoever drives it.
+func (b *builder) fixture(f *function) {
 	d := f.dir
 	b.link("/sys/bus/pci/devices/"+f.bdf, d)
 	b.link(d+"/subsystem", "/sys/bus/pci")
@@ -188,7 +224,6 @@ func (b *builder) function(f *function) {
 	b.attr(d+"/class", f.Class.String()+"\n")
 	b.attr(d+"/revision", fmt.Sprintf("0x%02x\n", f.Revision))
 	b.attr(d+"/modalias", f.modalias()+"\n")
-	b.file(d+"/uevent", f.uevent(), 0o644)
 	b.attr(d+"/resource", f.resourceText())
 	for i, r := range f.resources[:6] {
 		if r[2] != 0 {
@@ -201,29 +236,44 @@ func (b *builder) function(f *function) {
 	if r := f.resources[6]; r[2] != 0 {
 		b.window(d+"/rom", r, 0o600)
 	}
-	b.data(d+"/config", f.config(), 0o644)
-	b.file(d+"/numa_node", fmt.Sprintf("%d\n", f.NUMANode), 0o644)
-	cpus := catalog.ProcessorsOf(b.m.GPUs)
-	b.attr(d+"/local_cpulist", cpus.List(max(f.NUMANode, 0))+"\n")
-	b.attr(d+"/local_cpus", cpuMask(cpus.Mask(max(f.NUMANode, 0)))+"\n")
-	b.attr(d+"/irq", fmt.Sprintf("%d\n", f.irq))
-	// vfio-pci enables a function when somebody opens it.
-	b.file(d+"/enable", map[bool]string{true: "1\n", false: "0\n"}[f.Driver != "" && !isVFIO(f.Driver)], 0o644)
-	b.file(d+"/driver_override", orElse(f.Override, "(null)")+"\n", 0o644)
+	near := b.around.near(f.NUMANode)
+	b.attr(d+"/local_cpulist", near.list)
+	b.attr(d+"/local_cpus", near.mask)
 	b.file(d+"/remove", "", 0o220) // the only one with the group, in pci-sysfs.c
 	b.write(d, "rescan", "reset")
+	b.file(d+"/reset_method", "flr bus\n", 0o644)
+	b.file(d+"/broken_parity_status", "0\n", 0o644)
+	b.file(d+"/msi_bus", "1\n", 0o644)
+	b.file(d+"/d3cold_allowed", "1\n", 0o644)
+	b.attr(d+"/ari_enabled", "0\n")
+	p, _ := catalog.Of(f.PCIFunction)
+	b.attr(d+"/consistent_dma_mask_bits", strconv.Itoa(cmp.Or(p.DMABits, 64))+"\n")
+	b.attr(d+"/dma_mask_bits", strconv.Itoa(cmp.Or(p.DMABits, 64))+"\n")
 	b.attr(d+"/power_state", "D0\n")
-	now, most := linkGenerations(f.PCIFunction)
-	b.attr(d+"/max_link_speed", linkSpeed(most)+"\n")
-	b.attr(d+"/current_link_speed", linkSpeed(now)+"\n")
-	b.attr(d+"/max_link_width", "16\n")
-	b.attr(d+"/current_link_width", "16\n")
+	b.power(d, "on")
+	if !f.linkless {
+		now, most := f.linkGenerations()
+		b.attr(d+"/max_link_speed", linkSpeed(most)+"\n")
+		b.attr(d+"/current_link_speed", linkSpeed(now)+"\n")
+		b.attr(d+"/max_link_width", "16\n")
+		b.attr(d+"/current_link_width", "16\n")
+	}
 	if f.Class == pci.ClassVGA {
-		b.attr(d+"/boot_vga", map[bool]string{true: "1\n", false: "0\n"}[b.firstVGA() == f])
+		b.attr(d+"/boot_vga", map[bool]string{true: "1\n", false: "0\n"}[b.around.firstVGA == f.BDF])
 	}
-	if f.Driver != "" {
-		b.driver("pci", f.Driver, f.bdf, d)
+}
+
+// power makes the attributes of a device's runtime power management
+// (Documentation/ABI/testing/sysfs-devices-power).
+func (b *builder) power(dir, control string) {
+	status := map[string]string{"on": "active", "auto": "suspended"}[control]
+	b.file(dir+"/power/control", control+"\n", 0o644)
+	b.attr(dir+"/power/runtime_status", status+"\n")
+	b.attr(dir+"/power/runtime_enabled", "forbidden\n")
+	for _, name := range []string{"runtime_active_time", "runtime_suspended_time", "runtime_usage"} {
+		b.attr(dir+"/power/"+name, "0\n")
 	}
+	b.file(dir+"/power/wakeup", "disabled\n", 0o644)
 }
 
 // cpuMask prints a bitmap as the kernel does: words of 32 bits, the highest first.
@@ -242,8 +292,11 @@ func cpuMask(mask *big.Int) string {
 }
 
 // linkGenerations are those of PCIe on a function's link: at rest, and the highest.
-func linkGenerations(f host.PCIFunction) (now, most int) {
-	if p, ok := catalog.Of(f); ok {
+func (f *function) linkGenerations() (now, most int) {
+	if f.gen > 0 {
+		return f.gen, f.gen
+	}
+	if p, ok := catalog.Of(f.PCIFunction); ok {
 		if s, ok := p.Readings(); ok {
 			if s.PState >= 8 {
 				return 1, s.Link
@@ -257,15 +310,6 @@ func linkGenerations(f host.PCIFunction) (now, most int) {
 // linkSpeed names a generation of PCIe as sysfs does.
 func linkSpeed(generation int) string {
 	return []string{"Unknown", "2.5 GT/s PCIe", "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"}[generation]
-}
-
-func (b *builder) firstVGA() *function {
-	for _, f := range b.all {
-		if f.Class == pci.ClassVGA {
-			return f
-		}
-	}
-	return nil
 }
 
 // driver binds the device in dir to a driver of a bus.
@@ -356,7 +400,11 @@ const noResource = "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
 func (f *function) resourceText() string {
 	var s strings.Builder
 	s.Grow(len(f.resources) * len(noResource))
-	for _, r := range f.resources {
+	lines := bridgeWindow
+	if f.port != 0 {
+		lines = len(f.resources)
+	}
+	for _, r := range f.resources[:lines] {
 		if r == [3]uint64{} { // most of them
 			s.WriteString(noResource)
 			continue
@@ -366,31 +414,25 @@ func (f *function) resourceText() string {
 	return s.String()
 }
 
-// iommu makes the groups and the units that translate for them.
+// iommu makes the groups, in which the units of what is around translate.
 func (b *builder) iommu() {
-	if !b.m.IOMMU {
+	if b.m.IOMMU {
+		for _, f := range b.all {
+			b.group(f)
+		}
+	}
+}
+
+func (b *builder) group(f *function) {
+	if f.IOMMUGroup < 0 {
 		return
 	}
-	unit := "dmar0"
-	switch {
-	case b.m.Arch == "aarch64":
-		unit = "smmu3.0x0000000005000000"
-	case strings.Contains(b.m.Cmdline, "amd_iommu="):
-		unit = "ivhd0"
-	}
-	b.link("/sys/class/iommu/"+unit, "/sys/devices/virtual/iommu/"+unit)
-	b.dir("/sys/devices/virtual/iommu/" + unit + "/devices")
-	b.dir("/sys/kernel/iommu_groups")
-	for _, f := range b.all {
-		if f.IOMMUGroup < 0 {
-			continue
-		}
-		group := fmt.Sprintf("/sys/kernel/iommu_groups/%d", f.IOMMUGroup)
-		b.link(f.dir+"/iommu_group", group)
-		b.link(f.dir+"/iommu", "/sys/devices/virtual/iommu/"+unit)
-		b.link("/sys/devices/virtual/iommu/"+unit+"/devices/"+f.bdf, f.dir)
-		b.link(group+"/devices/"+f.bdf, f.dir)
-		b.file(group+"/type", "DMA-FQ\n", 0o644)
-		b.attr(group+"/reserved_regions", "0x00000000fee00000 0x00000000feefffff msi\n")
-	}
+	group := "/sys/kernel/iommu_groups/" + strconv.Itoa(f.IOMMUGroup)
+	unit := b.around.unit(f)
+	b.link(f.dir+"/iommu_group", group)
+	b.link(f.dir+"/iommu", unit)
+	b.link(unit+"/devices/"+f.bdf, f.dir)
+	b.link(group+"/devices/"+f.bdf, f.dir)
+	b.file(group+"/type", "DMA-FQ\n", 0o644)
+	b.attr(group+"/reserved_regions", "0x00000000fee00000 0x00000000feefffff msi\n")
 }

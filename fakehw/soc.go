@@ -7,15 +7,6 @@ import (
 	"gpurig/fakehw/catalog"
 )
 
-// l4t are facts of Jetson Linux releases that a model does not carry. GCIDs and
-// dates of R36 are unverified.
-var l4t = map[string]struct{ gcid, date string }{
-	"R35": {"32827747", "Sun Mar 19 15:19:21 UTC 2023"},
-	"R36": {"38968081", "Wed Jan  8 01:49:37 UTC 2025"},
-	"R38": {"41844464", "Fri Aug 22 00:55:42 UTC 2025"},
-	"R39": {"45755727", "Mon Jun  1 09:28:48 PM UTC 2026"},
-}
-
 // tegra makes the SoC: device tree, soc0, the integrated GPU as a platform
 // device, and the release file.
 func (b *builder) tegra() {
@@ -33,9 +24,9 @@ func (b *builder) tegra() {
 	b.attr("/sys/devices/soc0/soc_id", fmt.Sprintf("%d\n", board.SoCID))
 	b.attr("/sys/devices/soc0/revision", "A01\n")
 	b.link("/sys/bus/soc/devices/soc0", "/sys/devices/soc0")
-	facts := l4t[t.Release]
+	facts := catalog.L4T(t.Release)
 	b.file("/etc/nv_tegra_release", fmt.Sprintf("# %s (release), REVISION: %s, GCID: %s, BOARD: generic, EABI: aarch64, DATE: %s\n",
-		t.Release, t.Revision, facts.gcid, facts.date), 0o644)
+		t.Release, t.Revision, facts.GCID, facts.Date), 0o644)
 	for _, g := range b.m.GPUs {
 		if g.Platform != "" {
 			b.platformGPU(g.Platform, t.Chip)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -20,9 +21,13 @@ func (d *discovery) pci() error {
 	if err != nil {
 		return err
 	}
-	var rest []PCIFunction
+	var rest []PCIFunction // of others
 	for _, name := range names {
-		f, err := d.function(name)
+		f, err := d.function(name, false)
+		if err == errNoGPU {
+			rest = append(rest, f)
+			continue
+		}
 		pf, virtual, perr := d.physical(name)
 		err = cmp.Or(err, perr)
 		v := VF{PCIFunction: f, PF: pf}
@@ -40,19 +45,22 @@ func (d *discovery) pci() error {
 			d.m.GPUs = append(d.m.GPUs, GPU{PCI: &f, Minor: -1, Index: -1, Card: -1, Render: -1})
 		case f.ID.Vendor == pci.NVIDIA && f.Class == pci.ClassOther:
 			d.m.NVSwitches = append(d.m.NVSwitches, f)
-		default:
-			rest = append(rest, f)
+		default: // a board's audio function stays when its GPU is pulled out
+			d.m.Companions = append(d.m.Companions, f)
 		}
 	}
 	for _, f := range rest {
-		beside := func(g GPU) bool {
+		if !slices.ContainsFunc(d.m.GPUs, func(g GPU) bool {
 			return g.PCI != nil && (slot(g.PCI.BDF) == slot(f.BDF) || f.IOMMUGroup >= 0 && f.IOMMUGroup == g.PCI.IOMMUGroup)
+		}) {
+			continue
 		}
-		// A board's audio function stays when its GPU is pulled out.
-		maker := f.ID.Vendor == pci.NVIDIA || f.ID.Vendor == pci.AMD
-		if maker || slices.ContainsFunc(d.m.GPUs, beside) {
-			d.m.Companions = append(d.m.Companions, f)
+		whole, err := d.function(f.BDF.String(), true)
+		if err != nil {
+			d.problem("PCI function "+f.BDF.String(), err)
+			continue
 		}
+		d.m.Companions = append(d.m.Companions, whole)
 	}
 	byBDF := func(a, b PCIFunction) int { return a.BDF.Compare(b.BDF) }
 	slices.SortFunc(d.m.NVSwitches, byBDF)
@@ -62,6 +70,15 @@ func (d *discovery) pci() error {
 		return err
 	}
 	return d.idleDrivers()
+}
+
+// errNoGPU says that a function is none of a maker of GPUs, or one of its ports: it
+// matters where it stands beside a GPU.
+var errNoGPU = errors.New("no GPU, and nothing of one")
+
+func noGPU(f PCIFunction) bool {
+	maker := f.ID.Vendor == pci.NVIDIA || f.ID.Vendor == pci.AMD
+	return !isGPU(f) && (!maker || f.Class == pci.ClassBridge)
 }
 
 func slot(a pci.BDF) pci.BDF {
@@ -76,8 +93,9 @@ func isGPU(f PCIFunction) bool {
 }
 
 // function reads one entry of /sys/bus/pci/devices
-// (Documentation/ABI/testing/sysfs-bus-pci). With an error comes what could be read.
-func (d *discovery) function(name string) (PCIFunction, error) {
+// (Documentation/ABI/testing/sysfs-bus-pci), and if it is not to read any, leaves those
+// at errNoGPU that it is. With an error comes what could be read.
+func (d *discovery) function(name string, any bool) (PCIFunction, error) {
 	f := PCIFunction{NUMANode: -1, IOMMUGroup: -1}
 	dir, err := d.device(name)
 	if err != nil {
@@ -86,7 +104,6 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 	if f.BDF, err = pci.ParseBDF(name); err != nil {
 		return f, fmt.Errorf("%s: %w", pciDevices, err)
 	}
-	var class, revision uint64
 	var first error
 	for _, a := range []struct {
 		name   string
@@ -94,11 +111,11 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 		set    func(uint64)
 	}{
 		{"vendor", 4, func(v uint64) { f.ID.Vendor = uint16(v) }},
+		{"class", 6, func(v uint64) { f.Class = pci.Class(v) }},
 		{"device", 4, func(v uint64) { f.ID.Device = uint16(v) }},
 		{"subsystem_vendor", 4, func(v uint64) { f.ID.SubVendor = uint16(v) }},
 		{"subsystem_device", 4, func(v uint64) { f.ID.SubDevice = uint16(v) }},
-		{"class", 6, func(v uint64) { class = v }},
-		{"revision", 2, func(v uint64) { revision = v }},
+		{"revision", 2, func(v uint64) { f.Revision = uint8(v) }},
 	} {
 		text, err := d.text(dir + "/" + a.name)
 		if err != nil {
@@ -111,22 +128,21 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 			continue
 		}
 		a.set(v)
+		if a.name == "class" && first == nil && !any && noGPU(f) {
+			if err := d.group(&f, dir); err != nil {
+				return f, err
+			}
+			return f, errNoGPU
+		}
 	}
-	f.Class, f.Revision = pci.Class(class), uint8(revision)
 	if first != nil {
 		return f, first
 	}
 	if f.Driver, err = d.linkBase(dir + "/driver"); err != nil {
 		return f, err
 	}
-	group, err := d.linkBase(dir + "/iommu_group")
-	if err != nil {
+	if err := d.group(&f, dir); err != nil {
 		return f, err
-	}
-	if group != "" {
-		if f.IOMMUGroup, err = strconv.Atoi(group); err != nil || f.IOMMUGroup < 0 {
-			return f, inFile(dir+"/iommu_group", malformed(0, group, "not the number of a group"))
-		}
 	}
 	if text, ok, err := d.optional(dir + "/numa_node"); err != nil {
 		return f, err
@@ -143,6 +159,18 @@ func (d *discovery) function(name string) (PCIFunction, error) {
 		return f, inFile(dir+"/resource", err)
 	}
 	return f, d.binding(&f, dir)
+}
+
+// group reads the IOMMU group of a function.
+func (d *discovery) group(f *PCIFunction, dir string) error {
+	group, err := d.linkBase(dir + "/iommu_group")
+	if err != nil || group == "" {
+		return err
+	}
+	if f.IOMMUGroup, err = strconv.Atoi(group); err != nil || f.IOMMUGroup < 0 {
+		return inFile(dir+"/iommu_group", malformed(0, group, "not the number of a group"))
+	}
+	return nil
 }
 
 // device returns the directory that an entry of the bus leads to. Going there

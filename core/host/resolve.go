@@ -25,9 +25,22 @@ func Resolve(r Root, p string) (string, error) { return resolve(r, p, true) }
 // kept, whatever it is, and need not exist.
 func ResolveDir(r Root, p string) (string, error) { return resolve(r, p, false) }
 
+// A Resolver is a Root that follows links itself: Resolve, or ResolveDir where last is
+// false, in one go.
+type Resolver interface {
+	ResolvePath(p string, last bool) (string, error)
+}
+
 func resolve(r Root, p string, last bool) (string, error) {
 	if !path.IsAbs(p) {
 		return "", fmt.Errorf("resolve %q: not an absolute path", p)
+	}
+	if own, ok := r.(Resolver); ok {
+		at, err := own.ResolvePath(p, last)
+		if err != nil {
+			return "", fmt.Errorf("resolve %s: %w", p, err)
+		}
+		return at, nil
 	}
 	at, links := "/", 0
 	for name, rest := "", path.Clean(p)[1:]; rest != ""; {

@@ -89,6 +89,11 @@ func (f *FS) OpenFile(name string, flag int, perm os.FileMode) (afero.File, erro
 	case !e.Mode.IsDir() && !e.Mode.IsRegular():
 		return nil, fail("open", name, syscall.ENXIO)
 	}
+	if writes {
+		if e, err = f.t.Own(clean(name)); err != nil {
+			return nil, fail("open", name, err)
+		}
+	}
 	if flag&os.O_TRUNC != 0 && writes {
 		e.SetData(nil)
 	}
@@ -255,9 +260,12 @@ func (f *FS) Chmod(name string, mode os.FileMode) error {
 func (f *FS) Chown(name string, uid, gid int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	e, err := f.follow("chown", name)
-	if err != nil {
+	if _, err := f.follow("chown", name); err != nil {
 		return err
+	}
+	e, err := f.t.Own(clean(name))
+	if err != nil {
+		return fail("chown", name, err)
 	}
 	if uid >= 0 {
 		e.UID = uint32(uid)

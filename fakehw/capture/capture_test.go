@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"gpurig/core/cdi/nvidia"
 	"gpurig/core/host"
 	"gpurig/core/host/osroot"
+	"gpurig/core/pci"
 	"gpurig/fakehw"
 	"gpurig/fakehw/nvmlfake"
 	"gpurig/fakehw/profiles"
@@ -122,9 +124,11 @@ func TestDiscoverOfReplayEqualsTheModel(t *testing.T) {
 			if diff := cmp.Diff(unnamed(t, m), unnamed(t, got)); diff != "" {
 				t.Errorf("the recorded host differs (-profile +recorded):\n%s", diff)
 			}
+			f.Notes = slices.DeleteFunc(f.Notes, func(n string) bool { return strings.HasSuffix(n, "PCI functions that have nothing to do with GPUs") })
 			if len(f.Notes) > 0 {
 				t.Errorf("notes of a fake host, which has nothing to hide: %q", f.Notes)
 			}
+			f.Notes = nil
 			for _, u := range anyUUID.FindAllString(unnamedNot(t, m), -1) {
 				if strings.Contains(string(text), u) || strings.Contains(string(text), strings.ReplaceAll(u, "-", "")) {
 					t.Errorf("%s is in the recording", u)
@@ -154,6 +158,29 @@ func unnamedNot(t testing.TB, v any) string {
 	return string(data)
 }
 
+// What a recording is not meant to have: the chassis, and what of a function no program
+// that looks for GPUs reads.
+var chassis = regexp.MustCompile(`^/sys/(class|bus/pci/drivers)/(pci_bus|infiniband|pcieport|mlx5_core|dmi|iommu)|^/sys/devices/(system|virtual/(dmi|iommu))|^/sys/module/(mlx5|ib)|` +
+	`^/(usr/)?lib/modules|^/boot|^/sys/class$|` +
+	`^/sys/devices/pci[0-9a-f:]*(/uevent)?$|^/sys/devices/platform/bus@0/[0-9a-f]*.pcie/pci[0-9a-f:]*(/uevent)?$|/(ari_enabled|broken_parity_status|msi_bus|d3cold_allowed|dma_mask_bits|consistent_dma_mask_bits|power|msi_irqs|pci_bus)(/|$)`)
+
+// ofChassis reports whether a path is of a function, or of an IOMMU group, that the model
+// has not.
+func ofChassis(m host.Model, p string) bool {
+	known := map[string]bool{}
+	for _, f := range m.Functions() {
+		known[f.BDF.String()] = true
+	}
+	last := ""
+	for part := range strings.SplitSeq(p, "/") {
+		if _, err := pci.ParseBDF(part); err == nil {
+			last = part
+		}
+	}
+	group, in := strings.CutPrefix(p, "/sys/kernel/iommu_groups/")
+	return last != "" && !known[last] || in && len(group) >= 3 && group >= "512"
+}
+
 // What a fake host has and its recording lacks, listed, so that nothing falls
 // out unseen.
 func TestWhatIsLeftOutOfAFakeHost(t *testing.T) {
@@ -164,7 +191,7 @@ func TestWhatIsLeftOutOfAFakeHost(t *testing.T) {
 			replayed, _ := again(t, record(t, fake, nvmlOf(m)))
 			var missing []string
 			_ = fake.Walk(func(p string, _ *tree.Entry) error {
-				if _, err := replayed.Tree.Lstat(p); err != nil && path.Base(p) != "unique_id" { // a serial number
+				if _, err := replayed.Tree.Lstat(p); err != nil && path.Base(p) != "unique_id" && !chassis.MatchString(p) && !ofChassis(m, p) { // the first is a serial number
 					missing = append(missing, p)
 				}
 				return nil

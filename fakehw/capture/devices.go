@@ -80,7 +80,7 @@ func (c *collector) function(name string) function {
 		return n
 	}
 	class, vendor := hex("class"), hex("vendor")
-	f.gpu = class>>16 == 0x03 || class>>16 == 0x12 || vendor == 0x10de
+	f.gpu = class>>16 == 0x03 || class>>16 == 0x12 || vendor == 0x10de && class != 0x060400
 	if target, err := c.r.Readlink(pciDevices + "/" + name + "/iommu_group"); err == nil {
 		f.group = path.Base(target)
 	}

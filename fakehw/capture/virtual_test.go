@@ -65,7 +65,7 @@ func TestVirtualFunctionsAndVGPUsAreRecorded(t *testing.T) {
 				t.Error("the UUID of a mediated device is in the recording")
 			}
 			_ = fake.Walk(func(p string, _ *tree.Entry) error {
-				if _, err := replayed.Tree.Lstat(p); err != nil && !strings.Contains(p, mdevUUID) {
+				if _, err := replayed.Tree.Lstat(p); err != nil && !strings.Contains(p, mdevUUID) && !chassis.MatchString(p) && !ofChassis(m, p) {
 					t.Errorf("not recorded: %s", p)
 				}
 				return nil

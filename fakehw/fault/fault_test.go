@@ -52,7 +52,7 @@ type reach struct {
 var driverMade = []string{
 	"/sys/module/nvidia", "/sys/bus/pci/drivers/nvidia", "/sys/class/drm", "/sys/dev/char", "/sys/devices/virtual", "/proc/driver/nvidia",
 	"/proc/devices", "/proc/modules", "/dev/nvidia", "/dev/dri", "/dev/char", "/sys/class/", "/sys/kernel/",
-	"/sys/devices/pci*/driver", "/sys/devices/pci*/drm", "/sys/devices/pci*/uevent", "/sys/devices/pci*/enable", "/sys/devices/pci*/config", "/sys/devices/pci*/irq",
+	"/sys/devices/pci*/driver", "/sys/devices/pci*/drm", "/sys/devices/pci*/uevent", "/sys/devices/pci*/enable", "/sys/devices/pci*/config", "/sys/devices/pci*/irq", "/sys/devices/pci*/msi_irqs",
 	"/proc/driver",
 }
 

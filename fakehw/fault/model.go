@@ -2,6 +2,8 @@ package fault
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -194,10 +196,12 @@ func breakBus(b *Broken, f Fault) error {
 		if err != nil {
 			return err
 		}
-		e.SetData(slices.Repeat([]byte{0xff}, len(e.Data)))
+		if err := t.SetData(dir+"config", slices.Repeat([]byte{0xff}, len(e.Data))); err != nil {
+			return err
+		}
 		for name, text := range map[string]string{"current_link_speed": "Unknown\n", "current_link_width": "63\n", "max_link_width": "63\n"} {
-			if e, err := t.Follow(dir + name); err == nil { // a recording may have none
-				e.SetData([]byte(text))
+			if err := t.SetData(dir+name, []byte(text)); err != nil && !errors.Is(err, fs.ErrNotExist) { // a recording may have none
+				return err
 			}
 		}
 		return nil

@@ -18,7 +18,14 @@ import (
 // writable returns the paths that can be written to, by the attribute's name.
 func (r *rig) writable() map[string][]string {
 	out := map[string][]string{}
+	ours, model := map[string]bool{}, r.Model()
+	for _, f := range model.Functions() {
+		ours[f.BDF.String()] = true
+	}
 	_ = r.Tree().Walk(func(p string, e *tree.Entry) error {
+		if _, err := pci.ParseBDF(path.Base(path.Dir(p))); err == nil && !ours[path.Base(path.Dir(p))] || strings.Contains(p, "/power/") {
+			return nil // of the chassis, where nothing can be done
+		}
 		if e.Mode.IsRegular() && e.Mode&0o222 != 0 && strings.HasPrefix(p, "/sys/") {
 			out[path.Base(p)] = append(out[path.Base(p)], p)
 		}
@@ -184,10 +191,10 @@ func FuzzWrite(f *testing.F) {
 	f.Add("/sys/bus/pci/drivers_probe", "0000:0a:00.0\n")
 	f.Add("/sys/bus/pci/drivers/nvidia/unbind", "0000:0a:00.0")
 	f.Add("/sys/bus/pci/drivers/vfio-pci/new_id", "10de 2684 ffffffff 0x")
-	f.Add("/sys/devices/pci0000:0a/0000:0a:00.0/driver_override", "vfio-pci\x00\n")
-	f.Add("/sys/devices/pci0000:e8/0000:e8:00.4/mdev_supported_types/nvidia-558/create", uuid)
-	f.Add("/sys/devices/pci0000:e8/0000:e8:00.0/sriov_numvfs", "+0x2\n")
-	f.Add("/sys/devices/pci0000:0a/0000:0a:00.0/enable", "07\n")
+	f.Add("/sys/devices/pci0000:00/0000:00:02.0/0000:0a:00.0/driver_override", "vfio-pci\x00\n")
+	f.Add("/sys/devices/pci0000:e7/0000:e7:01.0/0000:e8:00.4/mdev_supported_types/nvidia-558/create", uuid)
+	f.Add("/sys/devices/pci0000:e7/0000:e7:01.0/0000:e8:00.0/sriov_numvfs", "+0x2\n")
+	f.Add("/sys/devices/pci0000:00/0000:00:02.0/0000:0a:00.0/enable", "07\n")
 	f.Add("relative/../x", "1")
 	// Hosts are made anew only when a write has changed them.
 	var models []host.Model

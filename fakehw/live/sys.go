@@ -14,7 +14,10 @@ import (
 // attributes to write to. It follows the host.
 type Sys struct{ h *Host }
 
-var _ host.Root = Sys{}
+var (
+	_ host.Root     = Sys{}
+	_ host.Resolver = Sys{}
+)
 
 // Sys returns h for a program that knows no tree.
 func (h *Host) Sys() Sys { return Sys{h} }
@@ -101,4 +104,11 @@ func (s Sys) ReadDir(path string) ([]string, error) {
 	s.h.mu.Lock()
 	defer s.h.mu.Unlock()
 	return s.h.tree.ReadDir(path)
+}
+
+// ResolvePath is part of host.Resolver.
+func (s Sys) ResolvePath(p string, last bool) (string, error) {
+	s.h.mu.Lock()
+	defer s.h.mu.Unlock()
+	return s.h.tree.ResolvePath(p, last)
 }

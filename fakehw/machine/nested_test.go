@@ -43,7 +43,7 @@ func TestUdevadmKnowsTheDevices(t *testing.T) {
 	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
 		h := machinetest.Host(t, "t4-server")
 		got := machinetest.Shell(t, h, o, udevadm+" info /sys/bus/pci/devices/0000:3b:00.0")
-		for _, want := range []string{"P: /devices/pci0000:3b/0000:3b:00.0\n", "E: DRIVER=nvidia\n", "E: PCI_ID=10DE:1EB8\n"} {
+		for _, want := range []string{"P: /devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0\n", "E: DRIVER=nvidia\n", "E: PCI_ID=10DE:1EB8\n"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("udevadm says %s\nwant %s", got, want)
 			}

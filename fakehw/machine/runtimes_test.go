@@ -105,7 +105,7 @@ test ! -e /run/gpurig
 cat /dev/nvidia0 2>&1 || true
 ls /sys/class/net
 unshare -pfmn --mount-proc sh -c "head -c 12 /proc/driver/nvidia/version; nvidia-smi -L | wc -l"`
-	const want = "21\nGPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-e238eea8-d874-28b7-eb56-6f955ea8eec1)\ncat: /dev/nvidia0: No such device or address\nlo\nNVRM version1\n"
+	const want = "115\nGPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-e238eea8-d874-28b7-eb56-6f955ea8eec1)\ncat: /dev/nvidia0: No such device or address\nlo\nNVRM version1\n"
 	for name, user := range map[string]bool{"privileged": false, "with an id map": true} {
 		t.Run(name, func(t *testing.T) {
 			h := machinetest.Host(t, "dgx-a100")
@@ -166,7 +166,7 @@ func TestLXCFindsTheHost(t *testing.T) {
 	}
 	const (
 		script = "ls /sys/bus/pci/devices | grep -c :; cat /proc/sys/kernel/osrelease; nvidia-smi -L; ls /sys/class/net; echo 1500 > /sys/class/net/lo/mtu || echo read-only; echo 1 > /sys/bus/pci/rescan || echo read-only"
-		want   = "21\n5.15.0-1053-nvidia\nGPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-e238eea8-d874-28b7-eb56-6f955ea8eec1)\nlo\n"
+		want   = "115\n5.15.0-1053-nvidia\nGPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-e238eea8-d874-28b7-eb56-6f955ea8eec1)\nlo\n"
 	)
 	for _, tc := range []struct{ auto, idmap, want string }{
 		{"proc:mixed sys:mixed", "", want + "read-only\n"},

@@ -14,7 +14,7 @@ import (
 // its entries stand alone.
 var shared = []string{
 	"", "block", "bus", "bus/*", "bus/pci/devices", "bus/pci/drivers", "bus/platform/devices", "bus/platform/drivers", "bus/soc/devices",
-	"class", "class/drm", "class/devfreq", "class/graphics", "dev", "dev/char", "dev/block",
+	"class", "class/drm", "class/devfreq", "class/graphics", "class/hwmon", "dev", "dev/char", "dev/block",
 	"devices", "devices/pci*", "devices/platform", "devices/platform/bus@0", "devices/virtual", "devices/system",
 	"firmware", "fs", "kernel", "module",
 }
@@ -22,7 +22,8 @@ var shared = []string{
 // replaced are parts of the real /sys that the host's stand for, or that there
 // are none of.
 var replaced = []string{
-	"bus/mdev", "bus/soc/devices/*", "class/drm/*", "class/iommu/*", "class/kfd", "class/mdev_bus", "class/vfio", "class/vfio-dev",
+	"bus/mdev", "bus/pci/devices/*", "bus/pci/drivers/*/*:*:*.*", "bus/soc/devices/*", "class/drm/*", "class/infiniband", "class/iommu/*", "class/kfd",
+	"class/mdev_bus", "class/pci_bus/*", "class/vfio", "class/vfio-dev",
 	"dev/char/226:*", "devices/soc0", "devices/virtual/iommu", "devices/virtual/kfd", "devices/virtual/vfio", "firmware/devicetree", "kernel/iommu_groups/*",
 }
 
@@ -97,8 +98,6 @@ func (v *sysView) hide(rel string) bool {
 	}
 	dir, name := path.Split(rel)
 	switch dir {
-	case "bus/pci/devices/":
-		return v.gpus[name]
 	case "bus/pci/drivers/":
 		return gpuDriver(name)
 	case "module/":

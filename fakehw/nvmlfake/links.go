@@ -20,7 +20,7 @@ func (l *list) affinity(m host.Model, g host.GPU) {
 	if g.PCI.NUMANode < 0 {
 		return
 	}
-	mask := catalog.ProcessorsOf(m.GPUs).Mask(g.PCI.NUMANode)
+	mask := catalog.ProcessorsOf(m).Mask(g.PCI.NUMANode)
 	for i, word := range mask.Bits() {
 		l.at("DeviceGetCpuAffinity", i, int(word))
 	}

@@ -7,10 +7,26 @@ import (
 	"gpurig/core/host"
 )
 
-// SetData replaces the contents of a regular file and keeps mode and owner, as
-// writing into it does. The entry keeps data: do not change it afterwards.
+// SetData replaces the contents of a regular file of its own tree and keeps mode and
+// owner, as writing into it does. The entry keeps data: do not change it afterwards.
 func (e *Entry) SetData(data []byte) {
+	if e.fixed != nil {
+		panic("tree: a change of what several trees have")
+	}
 	e.Data, e.Size = data, int64(len(data))
+}
+
+// SetData is that of the file that p leads to, links followed.
+func (t *Tree) SetData(p string, data []byte) error {
+	e, err := t.own(p, true)
+	if err == nil && (e == nil || !e.Mode.IsRegular()) {
+		err = syscall.EINVAL
+	}
+	if err != nil {
+		return pathError("write", p, err)
+	}
+	e.SetData(data)
+	return nil
 }
 
 // Rename moves what is at from to the path to, whose directory must exist. Links
@@ -18,17 +34,23 @@ func (e *Entry) SetData(data []byte) {
 // file or link at to is replaced, and so is an empty directory by a directory.
 func (t *Tree) Rename(from, to string) error {
 	from, to = path.Clean(from), path.Clean(to)
-	e, err := t.find("rename", from, false)
+	if _, err := t.find("rename", from, false); err != nil {
+		return err
+	}
+	if _, err := t.find("rename", path.Dir(to), true); err != nil {
+		return err
+	}
+	source, err := t.own(path.Dir(from), true)
 	if err != nil {
 		return err
 	}
-	source, err := t.find("rename", path.Dir(from), true)
+	target, err := t.own(path.Dir(to), true)
 	if err != nil {
 		return err
 	}
-	target, err := t.find("rename", path.Dir(to), true)
-	if err != nil {
-		return err
+	e := source.Children[path.Base(from)]
+	if e == nil {
+		e = t.root
 	}
 	if !target.Mode.IsDir() {
 		return pathError("rename", to, syscall.ENOTDIR)
@@ -77,9 +99,9 @@ func (t *Tree) Follow(p string) (*Entry, error) { return t.find("stat", p, true)
 // directory must exist.
 func (t *Tree) CreatePath(p string) (string, error) {
 	for range host.MaxLinks {
-		real, err := host.ResolveDir(direct{t}, p)
+		real, err := t.ResolvePath(p, false)
 		if err != nil {
-			return "", pathError("open", p, errno(err))
+			return "", pathError("open", p, err)
 		}
 		up := t.direct(path.Dir(real))
 		e := t.direct(real)

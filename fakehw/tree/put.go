@@ -61,7 +61,9 @@ func (t *Tree) place(op, p string, parent *Entry, name string, e Entry) error {
 		if !e.Mode.IsDir() {
 			return pathError(op, p, syscall.EISDIR)
 		}
-		old.Info = e.Info
+		if old.Info != e.Info {
+			t.mine(parent, name).Info = e.Info
+		}
 		return nil
 	}
 	parent.Children[name] = t.keep(e)
@@ -80,7 +82,7 @@ func (t *Tree) keep(e Entry) *Entry {
 	return at
 }
 
-// parent returns the directory p, making what is missing.
+// parent returns the directory p, making what is missing, and t's own what is shared.
 func (t *Tree) parent(op, p string) (*Entry, error) {
 	if e := t.straight(p); e != nil {
 		return e, nil
@@ -89,7 +91,7 @@ func (t *Tree) parent(op, p string) (*Entry, error) {
 		if !e.Mode.IsDir() {
 			return nil, pathError(op, p, syscall.ENOTDIR)
 		}
-		return e, nil
+		return t.own(p, true)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -125,6 +127,9 @@ func (t *Tree) straight(p string) *Entry {
 	for rest != "" {
 		name, tail, _ := strings.Cut(rest, "/")
 		next := e.Children[name]
+		if next != nil && next.fixed != nil && next.Mode.IsDir() {
+			next = t.mine(e, name)
+		}
 		if next == nil {
 			next = t.keep(e.between())
 			e.Children[name] = next

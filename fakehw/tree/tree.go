@@ -11,8 +11,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -42,6 +42,7 @@ type Entry struct {
 	Data     []byte            // of a regular file
 	Target   string            // of a symbolic link
 	Children map[string]*Entry // of a directory
+	fixed    *frozen           // nil: no other tree has it
 }
 
 // Names are those of what is in a directory, sorted.
@@ -73,28 +74,61 @@ func (t *Tree) find(op, p string, follow bool) (*Entry, error) {
 	if e := t.direct(p); e != nil && (!follow || !e.IsLink()) {
 		return e, nil // the common case: no link on the way
 	}
-	var real string
-	var err error
-	if follow {
-		real, err = host.Resolve(direct{t}, p)
-	} else {
-		real, err = host.ResolveDir(direct{t}, p)
+	e, _, err := t.walkTo(p, follow)
+	if err == nil && e == nil {
+		err = syscall.ENOENT
 	}
 	if err != nil {
-		return nil, pathError(op, p, errno(err))
+		return nil, pathError(op, p, err)
 	}
-	if e := t.direct(real); e != nil {
-		return e, nil
-	}
-	return nil, pathError(op, p, syscall.ENOENT)
+	return e, nil
 }
 
-// errno finds the system's error number in an error of host.Resolve.
-func errno(err error) error {
-	if no, ok := errors.AsType[syscall.Errno](err); ok {
-		return no
+// ResolvePath is part of host.Resolver.
+func (t *Tree) ResolvePath(p string, last bool) (string, error) {
+	_, names, err := t.walkTo(p, last)
+	return "/" + strings.Join(names, "/"), err
+}
+
+// walkTo follows the links of p, of its last component only if last, and returns what
+// is there and its path without links. Without last nothing need be there.
+func (t *Tree) walkTo(p string, last bool) (*Entry, []string, error) {
+	at := append(make([]*Entry, 0, 24), t.root)
+	names := make([]string, 0, 24)
+	links := 0
+	for name, rest := "", path.Clean(p)[1:]; rest != ""; {
+		name, rest, _ = strings.Cut(rest, "/")
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if len(names) > 0 {
+				at, names = at[:len(at)-1], names[:len(names)-1]
+			}
+			continue
+		}
+		next := at[len(at)-1].Children[name]
+		switch {
+		case rest == "" && !last:
+			return next, append(names, name), nil
+		case next == nil:
+			return nil, nil, syscall.ENOENT
+		case !next.IsLink():
+			if rest != "" && !next.Mode.IsDir() {
+				return nil, nil, syscall.ENOTDIR
+			}
+			at, names = append(at, next), append(names, name)
+			continue
+		}
+		if links++; links > host.MaxLinks {
+			return nil, nil, syscall.ELOOP
+		}
+		if path.IsAbs(next.Target) {
+			at, names = at[:1], names[:0]
+		}
+		rest = next.Target + "/" + rest
 	}
-	return err
+	return at[len(at)-1], names, nil
 }
 
 // direct walks p without following any link; nil if something is missing.
@@ -109,29 +143,6 @@ func (t *Tree) direct(p string) *Entry {
 	}
 	return e
 }
-
-// direct is the view that host.Resolve walks with: it never follows a link
-// itself, so resolution does not recurse.
-type direct struct{ t *Tree }
-
-func (d direct) Lstat(p string) (host.Info, error) {
-	e := d.t.direct(p)
-	if e == nil {
-		return host.Info{}, pathError("lstat", p, syscall.ENOENT)
-	}
-	return e.Info, nil
-}
-
-func (d direct) Readlink(p string) (string, error) {
-	e := d.t.direct(p)
-	if e == nil || !e.IsLink() {
-		return "", pathError("readlink", p, syscall.EINVAL)
-	}
-	return e.Target, nil
-}
-
-func (direct) ReadFile(p string) ([]byte, error)  { return nil, pathError("open", p, syscall.ENOSYS) }
-func (direct) ReadDir(p string) ([]string, error) { return nil, pathError("open", p, syscall.ENOSYS) }
 
 // Entry returns what is at p, no link followed in the last component.
 func (t *Tree) Entry(p string) (*Entry, error) { return t.find("lstat", p, false) }
@@ -199,9 +210,13 @@ func (t *Tree) Mkdir(p string, perm fs.FileMode) error {
 		return t.put("mkdir", p, dir(perm)) // which reports what else is wrong
 	case !old.Mode.IsDir():
 		return pathError("mkdir", p, syscall.EEXIST)
+	case old.Info == dir(perm).Info:
+		return nil
 	}
-	old.Info = dir(perm).Info
-	return nil
+	if old, err = t.own(p, true); err == nil {
+		old.Info = dir(perm).Info
+	}
+	return err
 }
 
 // WriteFile makes the regular file p. A link at p is replaced, not followed.
@@ -244,7 +259,11 @@ func (t *Tree) Fifo(p string, perm fs.FileMode) error {
 
 // Chown changes the owner of p, no link followed.
 func (t *Tree) Chown(p string, uid, gid uint32) error {
-	e, err := t.find("lchown", p, false)
+	_, err := t.find("lchown", p, false)
+	if err != nil {
+		return err
+	}
+	e, err := t.own(p, false)
 	if err == nil {
 		e.UID, e.GID = uid, gid
 	}
@@ -253,7 +272,11 @@ func (t *Tree) Chown(p string, uid, gid uint32) error {
 
 // Chmod changes the permission bits of p, links followed.
 func (t *Tree) Chmod(p string, perm fs.FileMode) error {
-	e, err := t.find("chmod", p, true)
+	_, err := t.find("chmod", p, true)
+	if err != nil {
+		return err
+	}
+	e, err := t.own(p, true)
 	if err == nil {
 		e.Mode = e.Mode.Type() | perm&host.Bits
 	}
@@ -275,6 +298,9 @@ func (t *Tree) Remove(p string) error {
 	}
 	if _, ok := parent.Children[path.Base(p)]; !ok {
 		return pathError("remove", p, syscall.ENOENT)
+	}
+	if parent, err = t.own(path.Dir(p), true); err != nil {
+		return err
 	}
 	delete(parent.Children, path.Base(p))
 	t.last.e = nil
@@ -301,7 +327,7 @@ func walk(p string, e *Entry, f func(string, *Entry) error) error {
 }
 
 // Clone returns a tree of its own. File contents are shared, which is safe:
-// WriteFile replaces, it never changes bytes.
+// WriteFile replaces, it never changes bytes; and so is what is frozen.
 func (t *Tree) Clone() *Tree {
 	out := New()
 	*out.root = out.clone(t.root)
@@ -313,9 +339,13 @@ func (t *Tree) clone(e *Entry) Entry {
 	if e.Children != nil {
 		c.Children = make(map[string]*Entry, len(e.Children))
 		for name, child := range e.Children {
-			c.Children[name] = t.keep(t.clone(child))
+			if child.fixed == nil {
+				child = t.keep(t.clone(child))
+			}
+			c.Children[name] = child
 		}
 	}
+	c.fixed = nil
 	return c
 }
 
@@ -323,16 +353,18 @@ func (t *Tree) clone(e *Entry) Entry {
 // modes, owners, numbers, contents, link targets.
 func (t *Tree) Sum() string {
 	h := sha256.New()
-	// Walk stops only at an error of f, and this f has none.
-	_ = t.Walk(func(p string, e *Entry) error {
-		fmt.Fprintf(h, "%q %o %d %d %s %q %d\n", p, uint32(e.Mode), e.UID, e.GID, e.Num, e.Target, len(e.Data))
-		h.Write(e.Data)
-		if e.Mode.IsRegular() && e.Size != int64(len(e.Data)) {
-			fmt.Fprintf(h, "size %d\n", e.Size) // as attributes of sysfs have it
-		}
-		return nil
-	})
+	describe(h, "/", t.root)
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// describe writes all of an entry.
+func describe(h io.Writer, name string, e *Entry) {
+	fmt.Fprintf(h, "%q %o %d %d %s %q %d %d\n", name, uint32(e.Mode), e.UID, e.GID, e.Num, e.Target, len(e.Data), e.Size)
+	h.Write(e.Data)
+	if e.Mode.IsDir() {
+		sum := e.digest()
+		h.Write(sum[:])
+	}
 }
 
 // Nodes returns the device nodes below p, by path.

@@ -53,7 +53,7 @@ func update(p string, old, next *Entry, out *[]Change) {
 	}
 	names = names[:0]
 	for name, n := range next.Children {
-		if o := old.Children[name]; o == nil || n.Mode.IsDir() || !same(o, n) {
+		if o := old.Children[name]; o == nil || o.fixed == nil && (n.Mode.IsDir() || !same(o, n)) {
 			names = append(names, name)
 		}
 	}
@@ -70,9 +70,29 @@ func update(p string, old, next *Entry, out *[]Change) {
 
 func same(a, b *Entry) bool { return a.Info == b.Info && bytes.Equal(a.Data, b.Data) }
 
-// sameThing reports whether a can become b without being another inode.
+// sameThing reports whether a can become b without being another inode. What several
+// trees have cannot become anything: it stays where b is equal.
 func sameThing(a, b *Entry) bool {
+	if a.fixed != nil || b.fixed != nil {
+		return equal(a, b)
+	}
 	return a.Mode.Type() == b.Mode.Type() && a.Target == b.Target && a.Num == b.Num
+}
+
+// equal reports whether all of a is as it is in b.
+func equal(a, b *Entry) bool {
+	if a == b {
+		return true
+	}
+	if !same(a, b) || a.Target != b.Target || len(a.Children) != len(b.Children) {
+		return false
+	}
+	for name, child := range a.Children {
+		if other := b.Children[name]; other == nil || !equal(child, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // note lists e and all below it.

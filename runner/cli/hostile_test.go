@@ -207,7 +207,7 @@ func (w *walk) recordings() {
 		"lost":    func(f *hosts.File) { f.NVML.Devices[0] = hosts.Device{Minor: -1, Error: forged, Call: forged} },
 		"release": inFiles("/etc/os-release"), "modules": inFiles("/proc/modules"), "cmdline": inFiles("/proc/cmdline"), "kernel": inFiles("/proc/sys/kernel/osrelease"),
 		"devices": inFiles("/proc/devices"), "driver": inFiles("/proc/driver/nvidia/version"), "params": inFiles("/proc/driver/nvidia/params"), "caps": inFiles("/proc/driver/nvidia-caps/"),
-		"uevent": inFiles("/sys/devices/pci0000:65/0000:65:00.0/uevent"), "ids": inFiles("/sys/devices/pci0000:65/0000:65:00.0/device"), "cache": inFiles("/etc/ld.so.cache"),
+		"uevent": inFiles("/sys/devices/pci0000:64/0000:64:01.0/0000:65:00.0/uevent"), "ids": inFiles("/sys/devices/pci0000:64/0000:64:01.0/0000:65:00.0/device"), "cache": inFiles("/etc/ld.so.cache"),
 		"node":   add(hosts.Entry{Kind: hosts.Char, Path: "/dev/nvidia-caps/" + forged, Mode: 0o666, Major: 236, Minor: 5}),
 		"number": add(hosts.Entry{Kind: hosts.Char, Path: "/dev/nvidia7" + forged, Mode: 0o666, Major: 195, Minor: 7}),
 		"link":   add(hosts.Entry{Kind: hosts.Symlink, Path: "/etc/" + forged, Target: forged, Mode: 0o777}),

@@ -29,7 +29,7 @@ func TestALiveHostKnowsWhatWasPulledOut(t *testing.T) {
 		return string(data)
 	}
 	before := windows()
-	if no := h.Write("/sys/devices/pci0000:3b/0000:3b:00.0/remove", []byte("1")); no != 0 {
+	if no := h.Write("/sys/devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0/remove", []byte("1")); no != 0 {
 		t.Fatal(no)
 	}
 	if windows() != before {
