@@ -39,13 +39,18 @@ const Flaky = "flaky"
 
 // AddFlaky warns of another run of the same, whose verdict does not count.
 func (r *Result) AddFlaky(other Result) {
-	text := fmt.Sprintf("%s: another run of it was %s", r.Key(), other.Verdict)
-	if len(other.Findings) > 0 {
-		text += ": " + other.Findings[0].Text()
-	} else if other.Reason != "" {
-		text += ": " + other.Reason
+	r.Warnings = append(slices.Clip(r.Warnings), Warning{Reason: Flaky, Text: r.Key() + ": another run of it was " + other.Says()})
+}
+
+// Says is the verdict and the first that it is for.
+func (r Result) Says() string {
+	switch {
+	case len(r.Findings) > 0:
+		return string(r.Verdict) + ": " + r.Findings[0].Text()
+	case r.Reason != "":
+		return string(r.Verdict) + ": " + r.Reason
 	}
-	r.Warnings = append(slices.Clip(r.Warnings), Warning{Reason: Flaky, Text: text})
+	return string(r.Verdict)
 }
 
 // flaky counts the results with that warning.

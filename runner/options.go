@@ -18,6 +18,7 @@ import (
 	"gpurig/core/host"
 	"gpurig/fakehw/fault"
 	"gpurig/reports"
+	"gpurig/runner/quarantine"
 	"gpurig/runner/specgen"
 	"gpurig/runner/target"
 )
@@ -59,7 +60,12 @@ type Options struct {
 	Jobs     int           // scenarios at a time; zero: one for each processor
 	Shard    Shard         // zero: everything
 	Faults   fault.List    // over every host, beside the scenario's own; a host that cannot have them skips
-	Timeout  time.Duration // of one scenario on one target; zero: two minutes
+	Timeout  time.Duration // of one scenario on one target, where it does not say; zero: two minutes
+	// Retries is how often a result that failed or is broken is run again. If it passes
+	// then, it is reports.Flaky.
+	Retries int
+	// Quarantine keeps known failures from failing the run; nil: none.
+	Quarantine *quarantine.List
 	// Flags are what the command that runs a result again has beside scenario, faults
 	// and target: "--hardware".
 	Flags []string
@@ -69,6 +75,9 @@ type Options struct {
 	// Trace is called with the whole path of each result, likewise; nil: paths
 	// are not kept.
 	Trace func(Trace)
+	// Failed is called with each run that failed or is broken, as soon as it ends, whatever
+	// becomes of its result; likewise.
+	Failed func(Trace)
 }
 
 func (o Options) check() error {

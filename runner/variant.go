@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,19 +19,31 @@ import (
 )
 
 // variant runs one variant on every target and compares them. What was cut
-// short by the end of ctx has no result.
+// short by the end of ctx has no result. What was red and passes when it is run again is
+// flaky; what cannot be judged again stays red.
 func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mutex) []reports.Result {
 	var out []reports.Result
 	var ran []outcome
 	for _, t := range r.opts.Targets {
-		p := r.runOn(ctx, v, t)
+		p := r.attempt(ctx, v, t, ran, say)
+		for range r.opts.Retries {
+			if ctx.Err() != nil || !bad(p.result) {
+				break
+			}
+			again := r.attempt(ctx, v, t, ran, say)
+			took := p.result.DurationMS + again.result.DurationMS
+			if v := again.result.Verdict; v == reports.Pass || v == reports.Differ || v == reports.Fail && p.result.Verdict == reports.Broken {
+				again.result.AddFlaky(p.result)
+				p = again
+			}
+			p.result.DurationMS = took
+		}
 		if ctx.Err() != nil {
 			return out
 		}
-		for _, earlier := range partners(ran, &p) {
-			compare(earlier, &p)
+		if q := r.opts.Quarantine; q != nil {
+			q.Apply(&p.result)
 		}
-		r.opts.locate(&p.result, v)
 		ran = append(ran, p)
 		out = append(out, p.result)
 		p.trace.Result = p.result
@@ -44,6 +57,27 @@ func (r *Runner) variant(ctx context.Context, v *scenarios.Variant, say *sync.Mu
 		say.Unlock()
 	}
 	return out
+}
+
+func bad(r reports.Result) bool { return r.Verdict == reports.Fail || r.Verdict == reports.Broken }
+
+// attempt runs a variant on a target once and compares it with those before.
+func (r *Runner) attempt(ctx context.Context, v *scenarios.Variant, t target.Target, ran []outcome, say *sync.Mutex) outcome {
+	p := r.runOn(ctx, v, t)
+	if ctx.Err() != nil {
+		return p
+	}
+	for _, earlier := range partners(ran, &p) {
+		compare(earlier, &p)
+	}
+	r.opts.locate(&p.result, v)
+	if r.opts.Failed != nil && bad(p.result) {
+		p.trace.Result = p.result
+		say.Lock()
+		defer say.Unlock()
+		r.opts.Failed(*p.trace)
+	}
+	return p
 }
 
 // A outcome is one variant that ran on one target.
@@ -77,10 +111,10 @@ func (r *Runner) runOn(ctx context.Context, v *scenarios.Variant, t target.Targe
 	} else if why := beyondNative(can, v); why != "" {
 		err = &skipError{why}
 	} else {
-		limit := r.opts.timeout()
+		limit := cmp.Or(v.Limit(), r.opts.timeout())
 		sctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: %v", errTimeout, limit))
 		s := &session{opts: r.opts, hosts: r.hosts, v: v, asks: asksOf(v), target: t, ctrs: map[string]*container{}}
-		if r.opts.Trace != nil {
+		if r.opts.Trace != nil || r.opts.Failed != nil {
 			s.trace = p.trace
 		}
 		err = s.run(sctx)

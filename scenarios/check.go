@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpurig/core/policy"
 	"gpurig/core/strictdoc"
@@ -60,6 +61,9 @@ func check(d *strictdoc.Doc, s *Scenario, opts Options) {
 	c.labels(root)
 	if s.Bug != "" && !bugForm(s.Bug) {
 		c.At(root.Key("bug"), "", "%q: want small letters, digits, \"-\" and \"_\", at most 64", s.Bug)
+	}
+	if d, err := time.ParseDuration(s.Timeout); s.Timeout != "" && (err != nil || d <= 0) {
+		c.At(root.Key("timeout"), "", "%q: want a time that can pass, such as 5m", s.Timeout)
 	}
 	if s.Twin != "" && opts.Twin != nil && !opts.Twin(s.Twin, s.File) {
 		c.At(root.Key("twin"), "A twin is the scenario that this one is the opposite of: AREA/NAME, or the name of a file beside this one.", "there is no scenario %q", s.Twin)

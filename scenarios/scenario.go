@@ -10,6 +10,7 @@ import (
 
 	"gpurig/core/policy"
 	"gpurig/core/strictdoc"
+	"time"
 )
 
 // A Scenario is one file. Names are paths below the scenarios folder without
@@ -32,11 +33,18 @@ type Scenario struct {
 	Bug        string               `yaml:"bug,omitempty" json:"bug,omitempty"`         // the reported bug that it keeps fixed: "usrmerge-self-link"
 	Twin       string               `yaml:"twin,omitempty" json:"twin,omitempty"`       // the scenario that this one is the negative twin of
 	Targets    []string             `yaml:"targets,omitempty" json:"targets,omitempty"` // where it can run; empty: everywhere
+	Timeout    string               `yaml:"timeout,omitempty" json:"timeout,omitempty"` // that it may take on one target, in place of the run's: "5m"
 	Native     string               `yaml:"native,omitempty" json:"native,omitempty"`   // "agrees": where the manager passes GPUs itself, it must do as the plan has it
 	Matrix     Matrix               `yaml:"matrix,omitempty" json:"matrix,omitzero"`
 	Containers map[string]Container `yaml:"containers" json:"containers"`
 	Steps      []Step               `yaml:"steps,omitempty" json:"steps,omitempty"`   // none: start every container, by name
 	Expect     map[string]Expect    `yaml:"expect,omitempty" json:"expect,omitempty"` // by container, judged after the last step
+}
+
+// Limit is the time that the scenario may take on one target; zero: the run says.
+func (s *Scenario) Limit() time.Duration {
+	d, _ := time.ParseDuration(s.Timeout) // which is checked
+	return d
 }
 
 // A Matrix expands one file to the product of its lists. An empty list is not

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpurig/reports"
@@ -59,6 +60,8 @@ func (f runFlags) choices(variants []scenarios.Variant, shard runner.Shard, targ
 		"--lxd-daemon":                f.lxd.Daemon,
 		"--lxd-socket":                f.lxd.Socket,
 		"--timeout":                   f.timeout.String(),
+		"--retries":                   strings.TrimPrefix(strconv.Itoa(f.lab.retries), "0"),
+		"quarantine":                  f.lab.digest,
 	}
 	for name, given := range map[string]bool{"--hardware": f.hardware, "--allow-reconfigure": f.reconfigure} {
 		if given {

@@ -24,6 +24,7 @@ import (
 
 type matrixFlags struct {
 	settings
+	lab       labFlags
 	engine    string
 	targets   []string
 	n         int
@@ -69,6 +70,7 @@ A file that is there is replaced only if ci-matrix has made it.`,
 	f.hostFlag(cmd)
 	fl.StringSliceVar(&f.targets, "target", []string{"sim"}, "`TARGET,...` where containers are made")
 	f.settings.flags(cmd)
+	f.lab.flags(fl)
 	completeFlag(cmd, "for", fixed(pipeline.Engines...))
 	completeFlag(cmd, "label", labelNames)
 	completeFlag(cmd, "target", targetNames)
@@ -196,7 +198,7 @@ var programOf = map[string]string{"lxc": "lxc", "lxd": "lxd", "lxd-native": "lxd
 
 // portable refuses what is of this machine alone, or would be something else in a file.
 func (f *matrixFlags) portable(args []string) error {
-	for _, a := range slices.Concat(args, f.hosts, []string{f.lxd.Daemon, f.lxd.Socket, f.label}) {
+	for _, a := range slices.Concat(args, f.hosts, []string{f.lxd.Daemon, f.lxd.Socket, f.label, f.lab.quarantine}) {
 		switch {
 		case strings.ContainsFunc(a, unicode.IsControl) || strings.Contains(a, "${{"):
 			return fmt.Errorf("%q: files for %s cannot carry it", a, f.engine)
@@ -220,7 +222,7 @@ func (f *matrixFlags) arguments(args []string) []string {
 	for _, x := range f.faults {
 		out = append(out, "--fault", x)
 	}
-	return slices.Concat(out, again, args)
+	return slices.Concat(out, again, f.lab.again(), args)
 }
 
 // onlyDurations is a report with nothing but what shards are balanced by.

@@ -26,9 +26,11 @@ import (
 
 type runFlags struct {
 	settings
-	targets []string
-	jobs    int
-	files   []string
+	targets  []string
+	jobs     int
+	files    []string
+	lab      labFlags
+	failures string // folder
 
 	degraded bool // a machine that is may be run on
 }
@@ -44,6 +46,10 @@ nothing is selected, 3 if there is no verdict.
 
 With --fault every host has that fault. Scenarios expect hosts without it, so the
 failures show what the fault breaks. Hosts that cannot have the fault are skipped.
+
+With --retries what fails or cannot be judged is run again: if it passes then, it is
+marked flaky. --quarantine names a list of known failures (docs/hardware.md): until
+their day they are skipped with what they would be.
 
 With --hardware this machine is the host of every scenario. Scenarios run if the
 machine has what they need; those for one fake host are skipped. What is lost or
@@ -70,6 +76,8 @@ compared with a simulation.`,
 	fl.IntVar(&f.jobs, "jobs", 0, "run `N` scenarios at a time (default one per processor)")
 	fl.StringArrayVar(&f.files, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .md, .html); repeat for other formats")
 	f.settings.flags(cmd)
+	f.lab.flags(fl)
+	fl.StringVar(&f.failures, "failures", "", "keep what shows of each failure as an archive in `FOLDER`; with --hardware also the machine and its driver's messages")
 	fl.BoolVar(&f.degraded, "allow-degraded", false, "with --hardware: accept a machine that lost a GPU or a node, or whose driver is broken")
 	completeFlag(cmd, "target", func() []string { return append(targetNames(), "auto") })
 	completeReports(cmd)
@@ -78,6 +86,7 @@ compared with a simulation.`,
 }
 
 func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, args []string) error {
+	started := time.Now()
 	if f.jobs < 0 {
 		return fmt.Errorf("--jobs %d: want a positive number", f.jobs)
 	}
@@ -103,6 +112,16 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 		return err
 	}
 	defer closeIt()
+	if err := f.lab.apply(&opts, started); err != nil {
+		return err
+	}
+	if f.failures != "" {
+		a, err := newArchive(f.failures, f.hardware, func(err error) { show.Fprintf(s.Err, "warning: %s\n", err) })
+		if err != nil {
+			return err
+		}
+		opts.Failed = a.failed
+	}
 	var notes []string
 	var stock runner.Stock
 	if f.hardware {
@@ -149,7 +168,6 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	debug.SetGCPercent(400)
 	debug.SetMemoryLimit(200 << 20)
 	show := newProgress(s, len(shard.Of(variants))*len(targets))
-	started := time.Now()
 	opts.Targets, opts.Specs, opts.Jobs, opts.Shard, opts.Result = targets, specs, f.jobs, shard, show.result
 	var keep keeper
 	if len(f.files) > 0 {
@@ -168,6 +186,9 @@ func runScenarios(ctx context.Context, s Streams, f runFlags, targeted bool, arg
 	r.Tool, r.Started, r.Machine = "gpurig "+Version(), started.UTC().Truncate(time.Second), doctor.Machine(ctx, made)
 	r.TookMS, r.CI = float64(time.Since(started).Milliseconds()), ciJob(os.Getenv)
 	keep.fill(&r)
+	if opts.Quarantine != nil {
+		notes = append(notes, opts.Quarantine.Notes()...)
+	}
 	maps.Copy(r.Machine.Versions, simulated(targets))
 	r.Notes, r.Degraded, r.Allowed, r.Machine.GPUs = notes, stock.Degraded, f.degraded, stock.GPUs
 	if r.Shard != "" {
