@@ -8,7 +8,8 @@
 // instruction outside the supported subset fails with CUDA_ERROR_NOT_SUPPORTED, and the
 // log names the instruction; text that is not PTX fails with CUDA_ERROR_INVALID_PTX.
 // Every function of the driver API exists; those that are not modelled return
-// CUDA_ERROR_NOT_SUPPORTED and are logged.
+// CUDA_ERROR_NOT_SUPPORTED and are logged. Programs of the CUDA runtime (libcudart) do not
+// run: it checks that the library is NVIDIA's own, and says 801 to every call here.
 //
 // The host's state is the file of package nvmllib. Build compiles the library.
 // The caller installs it and the state file.

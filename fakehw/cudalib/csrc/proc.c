@@ -92,3 +92,16 @@ API CUresult cuGetProcAddress(const char *symbol, void **out, int version, uint6
 {
 	return cuGetProcAddress_v2(symbol, out, version, flags, 0);
 }
+
+/* The tables are for the CUDA runtime, which starts nothing without the one (d4082055-…) by
+ * which it checks that the library is NVIDIA's own: those of 11.2, 11.8 and 12.4 do. This
+ * library is not, so it has none of them, and says why. */
+API CUresult cuGetExportTable(const void **out, const CUuuid *id)
+{
+	if (!out || !id)
+		return CUDA_ERROR_INVALID_VALUE;
+	*out = 0;
+	enter_any();
+	say(1, "not supported here: programs of the CUDA runtime, which works with NVIDIA's own libcuda alone; those of the driver API run");
+	return leave(CUDA_ERROR_NOT_SUPPORTED);
+}
