@@ -21,7 +21,7 @@ var (
 func fieldArg(id, scope uint32) int { return int(scope)<<16 | int(id) }
 
 // fields are what nvmlDeviceGetFieldValues answers, by branch as far as it is known.
-func (l *list) fields(g host.GPU, p catalog.Product, s catalog.Readings) {
+func (l *list) fields(m host.Model, p catalog.Product, s catalog.Readings) {
 	const call = "DeviceGetFieldValues"
 	b := p.Card()
 	field := func(from int, id, scope uint32, v int) {
@@ -38,8 +38,31 @@ func (l *list) fields(g host.GPU, p catalog.Product, s catalog.Readings) {
 	field(0, nvml.FI_DEV_PCIE_REPLAY_COUNTER, 0, 0)
 	field(0, nvml.FI_DEV_PCIE_REPLAY_ROLLOVER_COUNTER, 0, 0)
 	field(0, nvml.FI_DEV_NVLINK_LINK_COUNT, 0, b.Links)
-	if b.Links > 0 {
+	if up := linked(m, p); b.Links > 0 {
 		field(0, nvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON, 0, b.LinkMBps())
+		for i := range uint32(b.Links) {
+			if up && i < 6 {
+				field(0, nvml.FI_DEV_NVLINK_SPEED_MBPS_L0+i, 0, b.LinkMBps())
+			}
+			field(525, nvml.FI_DEV_NVLINK_GET_STATE, i, map[bool]int{true: 1}[up])
+			for _, id := range []uint32{nvml.FI_DEV_NVLINK_ERROR_DL_REPLAY, nvml.FI_DEV_NVLINK_ERROR_DL_RECOVERY, nvml.FI_DEV_NVLINK_ERROR_DL_CRC} {
+				field(525, id, i, 0)
+			}
+			if up {
+				field(525, nvml.FI_DEV_NVLINK_GET_SPEED, i, b.LinkMBps())
+				field(525, nvml.FI_DEV_NVLINK_GET_VERSION, i, b.LinkVersion)
+			}
+		}
+		switched := 0
+		if up {
+			switched = b.Links
+		}
+		field(510, nvml.FI_DEV_NVSWITCH_CONNECTED_LINK_COUNT, 0, switched)
+	}
+	if s.ECC && p.Remaps() || b.CanECC {
+		for id := uint32(nvml.FI_DEV_REMAPPED_COR); id <= nvml.FI_DEV_REMAPPED_FAILURE; id++ {
+			field(0, id, 0, 0)
+		}
 	}
 	field(570, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 0, 0)
 	if s.ECC {

@@ -71,7 +71,7 @@ func Readings(m host.Model, g host.GPU) []Reading {
 	l.settings(m, g, p, s)
 	l.memory(g, p, s)
 	l.board(m, g, p)
-	l.fields(g, p, s)
+	l.fields(m, p, s)
 	l.affinity(m, g)
 	l.links(m, g, p)
 	return l.out

@@ -83,6 +83,7 @@ func TestACProgramListsTheDevices(t *testing.T) {
 	}
 	for _, want := range []string{
 		"driver " + m.Driver.Version + ", ",
+		"no table: 6, a table: 0 of 512, handle: 0 1, processes: 0 0, another place: 3, no handle: 2, no way to itself: 3\n",
 		"a short buffer: 7\n", "temperature: 0, fans: Not Supported, no handle: 2, null: 2\n",
 		"0 " + g[0].Name + ", 0 " + g[0].UUID + "\n",
 		"\n  0 " + g[0].Name + " MIG " + g[0].MIG.Instances[0].Compute[0].Profile + ", 0 " + g[0].MIG.Instances[0].Compute[0].UUID + "\n",
