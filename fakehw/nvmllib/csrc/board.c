@@ -220,3 +220,24 @@ API unsigned nvmlDeviceGetFieldValues(void *d, int n, struct field_value *v)
 	}
 	return leave(r);
 }
+
+struct temperature {
+	unsigned version, sensor;
+	int celsius;
+};
+
+API unsigned nvmlDeviceGetTemperatureV(void *d, struct temperature *out)
+{
+	struct part at;
+	unsigned r = begin_at("DeviceGetTemperatureV", d, 0, &at);
+	if (!r && (!out || out->sensor))
+		r = INVALID_ARGUMENT;
+	if (!r && out->version != VERSION(struct temperature, 1))
+		r = VERSION_MISMATCH;
+	const struct reading *x = r || at.ci ? 0 : reading(at.gpu, "DeviceGetTemperature", 0);
+	if (!r && !x)
+		r = NOT_SUPPORTED;
+	if (!r)
+		out->celsius = (int)x->value;
+	return leave(r);
+}
