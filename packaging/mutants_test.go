@@ -24,7 +24,7 @@ const mutantsEnv = "GPURIG_MUTANTS"
 
 // wantCaught is how many mutants the scenarios have to catch, stories not counted. It
 // goes up when a scenario is added for one that survives, and never down.
-const wantCaught = 79
+const wantCaught = 82
 
 // A mutant is one small mistake in the product's code: a file of folder mutants,
 // whose name begins with the room that it is in. Its comment says what is wrong, in

@@ -239,6 +239,20 @@ func (p *hostCache) next(ctx context.Context, m *hostState, step string, do func
 	})
 }
 
+// groups returns the text of the image's /etc/group; nil: it has none.
+func (p *hostCache) groups(c scenarios.Container) []byte {
+	img, err := p.images.With(c.Image, c.Content)
+	if err != nil {
+		return nil
+	}
+	at, err := sandbox.Resolve(img.Tree, "/etc/group")
+	if err != nil {
+		return nil
+	}
+	text, _ := img.Tree.ReadFile(at)
+	return text
+}
+
 // real returns what resolves the links of an image in the directories of a path.
 // An image that is not known resolves nothing.
 func (p *hostCache) real(c scenarios.Container) func(string) string {

@@ -60,6 +60,8 @@ func beyondNative(can target.Capabilities, v *scenarios.Variant) string {
 			return "the scenario is about a virtual machine: none is started here"
 		case c.Strict:
 			return "the scenario is about strict, which " + own + " does not have"
+		case c.Groups != "":
+			return "the scenario is about groups, which " + own + " does not map"
 		}
 	}
 	return ""

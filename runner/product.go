@@ -35,7 +35,7 @@ type planRequest struct {
 func (r planRequest) key() string {
 	var b strings.Builder
 	o := r.options
-	fmt.Fprintf(&b, "%v %q %q %v %+q %q", o.Strict, o.VM, r.busy, o.IDMap, o.Policy, r.config)
+	fmt.Fprintf(&b, "%v %q %q %v %+q %q %v %s", o.Strict, o.VM, r.busy, o.IDMap, o.Policy, r.config, o.MapGroups, o.Groups)
 	for _, name := range slices.Sorted(maps.Keys(r.devices)) {
 		fmt.Fprintf(&b, "\n%q %q", name, r.devices[name].Map())
 	}

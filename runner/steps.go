@@ -129,7 +129,8 @@ type applyFunc func(c target.Container, ctx context.Context, h target.Host, p pl
 // refusal on the way is kept in the container.
 func (s *session) planAndApply(ctx context.Context, c *container, devices map[string]scenarios.Device, how applyFunc) error {
 	s.unjudged(c)
-	r := planRequest{devices: optionsOf(devices), config: c.spec.Expanded(), options: passthrough.Options{Strict: c.spec.Strict, IDMap: idmap(c.spec.IDMap), Policy: s.v.Policy}}
+	r := planRequest{devices: optionsOf(devices), config: c.spec.Expanded(), options: passthrough.Options{Strict: c.spec.Strict, IDMap: idmap(c.spec.IDMap),
+		Policy: s.v.Policy, Groups: s.hosts.groups(c.spec), MapGroups: c.spec.Groups == "by-name"}}
 	if c.spec.VM {
 		busy, err := s.busy(ctx)
 		if err != nil {

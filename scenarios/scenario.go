@@ -68,7 +68,8 @@ type Container struct {
 	IDMap   string            `yaml:"idmap,omitempty" json:"idmap,omitempty"`
 	Nesting bool              `yaml:"nesting,omitempty" json:"nesting,omitempty"` // it may have containers of its own: LXD's security.nesting
 	Strict  bool              `yaml:"strict,omitempty" json:"strict,omitempty"`
-	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"` // a virtual machine
+	Groups  string            `yaml:"groups,omitempty" json:"groups,omitempty" words:"by-number by-name"` // how groups of the host's become the image's; empty: by-number
+	VM      bool              `yaml:"vm,omitempty" json:"vm,omitempty"`                                   // a virtual machine
 	Devices map[string]Device `yaml:"devices" json:"devices"`
 	// Config is of the instance: LXD's keys nvidia.*. Profiles are those of its
 	// profiles, in the order in which they are applied.

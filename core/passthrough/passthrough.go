@@ -36,6 +36,11 @@ type Options struct {
 	Strict bool          // refuse what is otherwise a warning
 	IDMap  []plan.IDMap  // empty: the container shares the host's user ids
 	Policy policy.Policy // what Specs may use beyond the built-in rules
+	// Groups is the text of the image's /etc/group, empty: not known; MapGroups has nodes
+	// and the first process get the groups of the same name in the image. See
+	// translate.Options.
+	Groups    []byte
+	MapGroups bool
 	// VM is the name of a virtual machine, which gets GPUs by VFIO; empty: the
 	// instance is a container.
 	VM string
@@ -285,7 +290,7 @@ func (p *planning) overridden() {
 
 // plan translates the edits.
 func (p *planning) plan(context.Context) error {
-	opts := translate.Options{IDMap: p.opts.IDMap, Strict: p.opts.Strict, Policy: p.opts.Policy, DriverRoot: p.host.driverRoot()}
+	opts := translate.Options{IDMap: p.opts.IDMap, Strict: p.opts.Strict, Policy: p.opts.Policy, Groups: p.opts.Groups, MapGroups: p.opts.MapGroups, DriverRoot: p.host.driverRoot()}
 	made, err := translate.Edits(p.host.root, p.out.owned(&opts), opts)
 	if err == nil {
 		p.out.Plan = &made

@@ -82,6 +82,11 @@ func (p *part) additionalGroups(list []uint32) {
 				"group %d has no counterpart on the host in this container's id map", g)
 			continue
 		}
+		if want, ok := p.group(edit, fmt.Sprintf("group %d", g), g, g); !ok {
+			continue
+		} else if want != nil {
+			g = *want
+		}
 		p.groups[g] = union(p.groups[g], p.owners)
 	}
 }

@@ -37,6 +37,19 @@ func (p *part) owner(edit string, node *plan.Node, n *specs.DeviceNode, f found)
 	if !okUID || !okGID {
 		return false
 	}
+	if p.opts.GID == nil && f.info.Mode&0o060&^(f.info.Mode<<3) != 0 { // the group may what not everybody may
+		onHost, inside := f.info.GID, seenGID
+		if n.GID != nil {
+			onHost, inside = *n.GID, *n.GID
+		}
+		byName, ok := p.group(edit, "group of "+node.Path, onHost, inside)
+		if !ok {
+			return false
+		}
+		if byName != nil {
+			wantGID = byName
+		}
+	}
 	node.UID, node.GID, node.Mode = seenUID, seenGID, f.info.Mode.Perm()
 	mode := node.Mode
 	if n.FileMode != nil {

@@ -45,11 +45,13 @@ const (
 	ReasonFolder    refuse.Reason = "library-folder"
 	ReasonChmod     refuse.Reason = "chmod-path"
 
-	ReasonEnv     refuse.Reason = "env-syntax"
-	ReasonEnvBad  refuse.Reason = "env-not-allowed"
-	ReasonGroup   refuse.Reason = "group-not-allowed"
-	ReasonIntel   refuse.Reason = "intel-rdt"
-	ReasonNetwork refuse.Reason = "net-devices"
+	ReasonEnv    refuse.Reason = "env-syntax"
+	ReasonEnvBad refuse.Reason = "env-not-allowed"
+	ReasonGroup  refuse.Reason = "group-not-allowed"
+	// ReasonOtherGroup is noted, or refused where strict is asked for.
+	ReasonOtherGroup refuse.Reason = "group-of-another-name"
+	ReasonIntel      refuse.Reason = "intel-rdt"
+	ReasonNetwork    refuse.Reason = "net-devices"
 )
 
 // Why an edit is noted: plan.Note.Reason. The reasons of hooks that are left
@@ -65,6 +67,7 @@ const (
 	ReasonOverMount     = "link-over-mount"  // the mount at the link's path stands for the link
 	ReasonSameEnd       = "same-end"         // a later link at the path leads to the same file
 	ReasonNoFolder      = "no-folder"        // a library cache update that names no folder
+	ReasonGroupMapped   = "group-mapped"     // the image has another number for a group of that name
 	ReasonByPolicy      = policy.LeftOutByPolicy
 )
 
@@ -109,6 +112,7 @@ func Reasons() []refuse.Meaning {
 		{Reason: ReasonEnv, Meaning: "An environment entry is not NAME=value."},
 		{Reason: ReasonEnvBad, Meaning: "The environment variable is not one that a device may set."},
 		{Reason: ReasonGroup, Meaning: "The additional group is root's, or not a valid group."},
+		{Reason: ReasonOtherGroup, Meaning: "The number of a group of the host's means another group in the image, and strict was asked for."},
 		{Reason: ReasonIntel, Meaning: "Intel RDT has no counterpart in a system container."},
 		{Reason: ReasonNetwork, Meaning: "A system container gets network devices from its own configuration."},
 	}
@@ -122,6 +126,7 @@ func NoteReasons() []refuse.Meaning {
 		{Reason: ReasonNeverRun, Meaning: "The work of hooks is done without running their programs."},
 		{Reason: ReasonMknod, Meaning: "The container may use device nodes, but not create any."},
 		{Reason: ReasonUnmappedOwner, Meaning: "The node's owner on the host does not exist in the container."},
+		{Reason: ReasonGroupMapped, Meaning: "A group of the host's has another number in the image, which is used."},
 		{Reason: ReasonNobodyOpens, Meaning: "Nobody in the container can open the node."},
 		{Reason: ReasonReadOnly, Meaning: "A mount that says neither ro nor rw is made read-only."},
 		{Reason: ReasonHidden, Meaning: "The container's init may mount over the directory and hide it."},

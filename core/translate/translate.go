@@ -38,6 +38,12 @@ type Options struct {
 	// container's ids; nil: as the Spec says, else as on the host.
 	UID, GID *uint32
 	Mode     *fs.FileMode
+	// Groups is the text of the image's /etc/group; empty: not known. Where the number of
+	// a group of the host's means another group there, that is noted; with Strict, refused.
+	Groups []byte
+	// MapGroups gives nodes and the first process the group that has the same name in the
+	// image in the place of the host's number.
+	MapGroups bool
 	// Policy widens what a Spec may use.
 	Policy policy.Policy
 	// Strict refuses what is otherwise noted as likely not to work: a node that
@@ -78,6 +84,7 @@ func Edits(root host.Root, edits []cdi.Edits, opts Options) (plan.Plan, error) {
 	}
 	w.view = &limited{Root: linkView(w.links)}
 	w.options()
+	w.readGroups()
 	for _, e := range edits {
 		if e.Device != "" {
 			w.devices = union(w.devices, plan.Owners{e.Device})
@@ -116,6 +123,8 @@ type work struct {
 	notes   []plan.Note
 	missing []missing
 	others  []otherLink
+
+	onHost, inImage groupTable // empty: not known
 }
 
 // An otherLink is a link at a path that has one already, with another target.

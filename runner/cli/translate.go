@@ -29,7 +29,8 @@ type translateFlags struct {
 	driver              passthrough.HostOptions
 	ids                 []string
 	options             request.Options
-	strict              bool
+	strict, mapGroups   bool
+	rootfs              string
 	idmap               string
 	name                string
 	hookPath, hookFile  string
@@ -100,6 +101,8 @@ arguments are in it as comments. See docs/vm.md.`,
 	}
 	fl.BoolVar(&f.strict, "strict", false, "refuse what is otherwise a warning")
 	fl.StringVar(&f.idmap, "idmap", "none", "none (privileged), default (0 to 100000, 65536 ids) or `FIRST:COUNT`")
+	fl.StringVar(&f.rootfs, "rootfs", "", "`DIR` of the container's root, whose /etc/group is compared with the host's")
+	fl.BoolVar(&f.mapGroups, "map-groups", false, "give nodes and the first process the groups of the same name in --rootfs")
 	fl.StringVar(&f.name, "name", "container", "`NAME` of the container, as its manager knows it; cdi-hook refuses to run for another one. Of a virtual machine: its vGPUs' UUIDs are made of it")
 	fl.StringVar(&f.hookPath, "hook-path", "", "`PROGRAM` to run as cdi-hook (default the one beside gpurig)")
 	fl.StringVar(&f.hookFile, "hook-file", "", "`FILE` that the hook reads (default /var/lib/lxc/NAME/cdi-hook.json)")
@@ -176,7 +179,10 @@ func (f translateFlags) translate(ctx context.Context, s Streams) (translation, 
 		return translation{}, err
 	}
 	defer closeIt()
-	o := passthrough.Options{IDMap: idmap}
+	o := passthrough.Options{IDMap: idmap, MapGroups: f.mapGroups}
+	if o.Groups, err = readGroups(f.rootfs, f.mapGroups); err != nil {
+		return translation{}, err
+	}
 	if o.Policy, err = readPolicy(f.policy, h.Root()); err != nil {
 		return translation{}, err
 	}
