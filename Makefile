@@ -37,7 +37,7 @@ uninstall: ## remove what make install installs
 	cd '$(DESTDIR)$(PREFIX)' && rm -f bin/gpurig bin/gpurig-smoke share/man/man1/gpurig.1.gz share/man/man1/gpurig-*.1.gz \
 		share/bash-completion/completions/gpurig share/zsh/vendor-completions/_gpurig share/fish/vendor_completions.d/gpurig.fish
 
-dist: ## make archives, Debian packages and OCI images for each of DIST_ARCHS in out/dist, with their digests
+dist: ## make archives, Debian packages, snaps and OCI images for each of DIST_ARCHS in out/dist, with their digests
 	packaging/dist.sh $(OUT)/dist $(DIST_ARCHS)
 
 DIST_ARCHS ?= amd64 arm64
@@ -188,7 +188,7 @@ HARDWARE_TARGETS := sim,lxc,sim-lxd,lxd,sim-oci,oci,sim-docker,docker
 
 test-slurm: build ## run the test in which a Slurm of several nodes runs shards on fake machines; a skip is a failure here
 	@packaging/need.sh slurm machine
-	GPURIG_REQUIRE_SLURM=1 GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -v -run '^TestSlurm$$' ./runner/pipeline
+	GPURIG_REQUIRE_SLURM=1 GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -v -run '^TestSlurm' ./runner/pipeline
 
 test-qemu: build ## run the tests that boot virtual machines; a skip is a failure here
 	@packaging/qemu.sh

@@ -43,7 +43,7 @@ func TestPackages(t *testing.T) {
 				t.Errorf("the digest is another: %s\nof the first:\n%s", line, all)
 			}
 		}
-		if strings.Count(all, "\n") != 3*len(archs) {
+		if strings.Count(all, "\n") != 4*len(archs) {
 			t.Errorf("not all is there:\n%s", all)
 		}
 	})
@@ -60,6 +60,7 @@ func TestPackages(t *testing.T) {
 	}
 	t.Run("kit", func(t *testing.T) { tried(t, src) })
 	t.Run("image", func(t *testing.T) { contained(t, filepath.Join(first, "gpurig-"+released+"-linux-amd64.oci.tar")) })
+	t.Run("snap", func(t *testing.T) { snapped(t, filepath.Join(first, "gpurig_"+released+"_amd64.snap")) })
 	t.Run("deb", func(t *testing.T) { installed(t, filepath.Join(first, "gpurig_"+released+"_amd64.deb")) })
 }
 
@@ -263,6 +264,52 @@ dpkg --purge gpurig >/dev/null
 	t.Logf("installed, used and removed in %s:\n%s", time.Since(began).Round(time.Millisecond), out)
 }
 
+// snapped: where snapd would mount it, gpurig works; and LXD, itself a snap, whose root is
+// another and which has the machine's at /var/lib/snapd/hostfs, can start the hook by the
+// path that docs/install.md names.
+func snapped(t *testing.T, snap string) {
+	if _, err := exec.LookPath("unsquashfs"); err != nil {
+		t.Skip("there is no unsquashfs: apt-get install squashfs-tools")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount it")
+	}
+	const hook = "/var/lib/snapd/hostfs/snap/gpurig/current/lib/gpurig/cdi-hook"
+	if !strings.Contains(read(t, "../docs/install.md"), "--hook-path "+hook) {
+		t.Errorf("docs/install.md does not name %s", hook)
+	}
+	if s, err := exec.LookPath("snap"); err == nil {
+		dir := t.TempDir() + "/skeleton"
+		output(t, exec.Command("unsquashfs", "-q", "-n", "-d", dir, snap))
+		output(t, exec.Command(s, "pack", "--check-skeleton", dir))
+	} else {
+		t.Log("there is no snap to check it")
+	}
+	script := `set -e
+mount -t tmpfs none "$1" && mkdir "$1/upper" "$1/work" "$1/root" "$1/lxd"
+mount -t overlay -o lowerdir=/,upperdir="$1/upper",workdir="$1/work" none "$1/root"
+for d in dev proc sys; do mount --rbind /$d "$1/root/$d"; done
+mount -t tmpfs none "$1/root/tmp"
+mkdir -p "$1/root/snap/gpurig" "$1/root/snap/bin"
+unsquashfs -q -n -d "$1/root/snap/gpurig/x1" "$2"
+ln -s x1 "$1/root/snap/gpurig/current"
+mount --bind "$1/root/snap/gpurig/x1" "$1/root/snap/gpurig/x1"
+mount -o remount,bind,ro "$1/root/snap/gpurig/x1"
+chroot "$1/root" sh -ec '
+export HOME=/tmp
+for app in $(sed -n "s/^    command: //p" /snap/gpurig/current/meta/snap.yaml); do test -x /snap/gpurig/current/$app; done
+/snap/gpurig/current/bin/gpurig run mig/one-of-two
+/snap/gpurig/current/bin/gpurig doctor | grep "^cdi-hook  *yes"
+/snap/gpurig/current/bin/gpurig translate --host snap-t4 --to lxd --id nvidia.com/gpu=0 --hook-path "$1"
+' sh "$3" >"$1/out"
+grep -q "lxc.hook.mount.*$3\|$3" "$1/out"
+mkdir -p "$1/lxd/var/lib/snapd/hostfs"
+mount --rbind "$1/root" "$1/lxd/var/lib/snapd/hostfs"
+chroot "$1/lxd" "$3" --help
+`
+	t.Logf("%s", output(t, exec.CommandContext(t.Context(), "unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", t.TempDir(), snap, hook)))
+}
+
 // tried: the kit for a machine with GPUs does what it says on a fake one.
 func tried(t *testing.T, src string) {
 	dir := t.TempDir()
@@ -350,7 +397,7 @@ func contained(t *testing.T, image string) {
 // output runs a command and returns what it says on standard output.
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()

@@ -64,7 +64,7 @@ A file that is there is replaced only if ci-matrix has made it.`,
 	fl.StringVar(&f.into, "into", ".", "write to `FOLDER`")
 	fl.StringVar(&f.p.Program, "program", "", "`COMMAND` that is gpurig there (default by engine)")
 	fl.StringVar(&f.p.Setup, "setup", "", "shell `COMMAND` that makes it available there (default by engine)")
-	fl.StringVar(&f.p.Image, "image", "", "container `IMAGE` of shards, for gitlab and kubernetes")
+	fl.StringVar(&f.p.Image, "image", "", "container `IMAGE` of shards, for gitlab and kubernetes: with a shell, and gzip")
 	fl.StringVar(&f.p.Queue, "queue", "gpurig", "`QUEUE` of testflinger, or device type of lava")
 	fl.StringVar(&f.label, "label", "", "only scenarios whose labels match `EXPRESSION`, such as 'mig && !slow'")
 	f.hostFlag(cmd)
@@ -96,7 +96,7 @@ func ciMatrix(s Streams, f matrixFlags, args []string) error {
 	case f.engine == "kubernetes" && f.hardware:
 		return hint(errors.New("--hardware with --for kubernetes: a pod sees neither the driver's files of its node nor its daemons"), "use another engine for hardware")
 	case f.engine == "kubernetes" && f.p.Image == "":
-		return hint(errors.New("--for kubernetes without --image"), "make dist makes an image")
+		return hint(errors.New("--for kubernetes without --image"), "it needs gpurig, a shell and gzip: an image of Debian with gpurig's package")
 	case f.p.Image != "" && f.engine != "kubernetes" && f.engine != "gitlab":
 		return fmt.Errorf("--image with --for %s: its shards run in no container", f.engine)
 	}

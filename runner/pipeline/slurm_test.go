@@ -67,9 +67,10 @@ func newCluster(t *testing.T, b *bench, nodes ...string) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ports := freePorts(t, len(nodes)+1)
 	var lines strings.Builder
-	for _, n := range nodes {
-		fmt.Fprintf(&lines, "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=1\n", n, host, freePort(t))
+	for i, n := range nodes {
+		fmt.Fprintf(&lines, "NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=1\n", n, host, ports[i+1])
 		b.write("slurm/spool/"+n+"/.keep", "")
 	}
 	b.write("slurm/state/.keep", "")
@@ -94,7 +95,7 @@ SlurmctldLogFile=%[4]s/slurmctld.log
 SlurmdLogFile=%[4]s/%%n.log
 MpiDefault=none
 %[5]sPartitionName=lab Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-`, host, freePort(t), munge, dir, lines.String()))
+`, host, ports[0], munge, dir, lines.String()))
 	c.start("setpriv", "--reuid", "munge", "--regid", "munge", "--clear-groups", "munged", "--foreground", "--key-file="+munge+"/key",
 		"--socket="+munge+"/socket", "--pid-file="+munge+"/pid", "--log-file="+munge+"/log", "--seed-file="+munge+"/seed")
 	c.until("munged answers", func() bool { _, err := os.Stat(munge + "/socket"); return err == nil })
@@ -109,14 +110,19 @@ MpiDefault=none
 	return c
 }
 
-func freePort(t *testing.T) int {
+// freePorts are n ports that nobody has, each another one.
+func freePorts(t *testing.T, n int) []int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	var out []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // all are held until the last is found
+		out = append(out, l.Addr().(*net.TCPAddr).Port)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return out
 }
 
 // start starts a daemon, which ends with the test.
@@ -192,6 +198,34 @@ func (c *cluster) lose(node string) {
 	}
 }
 
+// loseAndFind loses a node once its job has written the file hung, and writes the file
+// found, for which the job waits, once Slurm knows. The shard is put back at once.
+func (c *cluster) loseAndFind(node string) {
+	c.t.Helper()
+	c.until(node+" has a shard", func() bool { return c.exists("hung") })
+	c.lose(node)
+	c.until(node+" is down", func() bool {
+		out, _ := c.run(c.slurm("sinfo", "-h", "-n", node, "-o", "%T")...)
+		return strings.HasPrefix(out, "down")
+	})
+	c.write("found", "")
+	// Slurm lets a job that was put back wait two minutes.
+	requeued := func() []string {
+		out, _ := c.run(c.slurm("squeue", "-h", "-o", "%i %r")...)
+		var ids []string
+		for line := range strings.Lines(out) {
+			if id, ok := strings.CutSuffix(strings.TrimSpace(line), " BeginTime"); ok {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	c.until("the lost shard is back in the queue", func() bool { return len(requeued()) > 0 })
+	for _, id := range requeued() {
+		c.must(c.slurm("scontrol", "update", "JobId="+id, "StartTime=now")...)
+	}
+}
+
 // hosts are the fake machines that the nodes of the test are, and their nodes.
 var hosts = map[string]string{"n1": "t4-server", "n2": "t4-server", "n3": "a100-mig-2g-3g", "n4": "t4-server"}
 
@@ -232,28 +266,7 @@ exec gpurig host enter "$host" -- "$GPURIG" "$@"`)
 	if err := submit.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c.until("n2 has a shard", func() bool { return c.exists("hung") })
-	c.lose("n2")
-	c.until("n2 is down", func() bool {
-		out, _ := c.run(c.slurm("sinfo", "-h", "-n", "n2", "-o", "%T")...)
-		return strings.HasPrefix(out, "down")
-	})
-	b.write("found", "")
-	// Slurm lets a job that was put back wait two minutes.
-	requeued := func() []string {
-		out, _ := c.run(c.slurm("squeue", "-h", "-o", "%i %r")...)
-		var ids []string
-		for line := range strings.Lines(out) {
-			if id, ok := strings.CutSuffix(strings.TrimSpace(line), " BeginTime"); ok {
-				ids = append(ids, id)
-			}
-		}
-		return ids
-	}
-	c.until("the lost shard is back in the queue", func() bool { return len(requeued()) > 0 })
-	for _, id := range requeued() {
-		c.must(c.slurm("scontrol", "update", "JobId="+id, "StartTime=now")...)
-	}
+	c.loseAndFind("n2")
 	if err := submit.Wait(); err != nil {
 		t.Errorf("submit.sh: %v\n%s", err, &said)
 	}
@@ -279,5 +292,57 @@ exec gpurig host enter "$host" -- "$GPURIG" "$@"`)
 	t.Logf("what ran where:\n%s%s", ran, &said)
 	if !c.exists("last-green.json") {
 		t.Error("the green run is not kept")
+	}
+}
+
+// With GPURIG_SLURM_NODES=100 a Slurm of so many nodes runs 10,000 variants; one node is
+// lost while it works and one is slow. Every result is there.
+func TestSlurmOfManyNodes(t *testing.T) {
+	n, err := strconv.Atoi(os.Getenv("GPURIG_SLURM_NODES"))
+	if err != nil || n < 2 {
+		t.Skip("GPURIG_SLURM_NODES=100 says how many nodes")
+	}
+	requireSlurm(t)
+	b := newBench(t)
+	const files, all = 125, 10_000
+	for i := range files {
+		b.write(fmt.Sprintf("many/s%03d.yaml", i), `# A container starts on every host.
+matrix:
+  host: [t4-server, dgx-a100, hgx-h200, dgx-h100, dgx-b200, rhel-t4, snap-t4, l40s-server, opt-t4, workstation]
+  cgroup: [v1, v2]
+  idmap: [none, default]
+  image: [glibc, glibc-unmerged]
+containers: {c1: {devices: {gpu0: {id: nvidia.com/gpu=0}}}}
+expect: {c1: {running: true}}
+`)
+	}
+	b.program("on-node", `
+if [ "$1" = run ]; then
+	case $SLURMD_NODENAME in
+	n1) sleep 10 ;;
+	n2) touch hung && while [ ! -e found ]; do sleep 0.2; done ;;
+	esac
+fi
+exec gpurig "$@"`)
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("n%d", i+1))
+	}
+	c := newCluster(t, b, names...)
+	t.Logf("%s", c.must("gpurig", "ci-matrix", "--for", "slurm", "--shards", fmt.Sprint(n), "--program", filepath.Join(b.path, "on-node"), "many"))
+	submit := c.command(c.slurm("GPURIG_OUT=out", "sh", "submit.sh")...)
+	var said strings.Builder
+	submit.Stdout, submit.Stderr = &said, &said
+	if err := submit.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c.loseAndFind("n2")
+	if err := submit.Wait(); err != nil {
+		t.Errorf("submit.sh: %v", err)
+	}
+	t.Logf("%s", &said)
+	got := read(t, b, "out/all.json")
+	if !got.Complete || got.Totals.All() != all || got.Totals.Fail+got.Totals.Broken > 0 {
+		t.Errorf("complete %v, %+v; want %d results", got.Complete, got.Totals, all)
 	}
 }
