@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,7 +55,7 @@ func (m *hostState) enter(ctx context.Context, command []string, in, out, errs *
 	}
 	ended, err := fakemachine.Enter(ctx, l, o)
 	if err == nil && ended.Exit != 0 {
-		err = fmt.Errorf("exit code %d", ended.Exit)
+		err = exitError(ended.Exit)
 	}
 	if err != nil && said.Len() > 0 {
 		err = errors.Join(err, errors.New(strings.TrimSpace(said.String())))

@@ -184,6 +184,8 @@ func stepName(st *scenarios.Step) string {
 		return "restart the daemon"
 	case st.Ldconfig != "":
 		return "ldconfig in " + st.Ldconfig
+	case st.Run != nil:
+		return "run " + st.Run.Program[0]
 	case st.Fault != "":
 		return "fault " + st.Fault
 	case st.Heal != "":

@@ -56,15 +56,23 @@ func (s *session) work() (*observe.Work, error) {
 	if s.asks.Smoke == nil {
 		return nil, nil
 	}
-	broken, err := fault.Break(s.host.state.sound, s.host.state.faults)
+	state, err := s.nvmlState()
 	if err != nil {
 		return nil, err
 	}
-	state := string(nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{})))
 	if s.opts.Hardware != nil {
 		if state, err = s.opts.Hardware.state(s.target, state); err != nil {
 			return nil, err
 		}
 	}
 	return &observe.Work{State: state, Model: &s.host.state.model}, nil
+}
+
+// nvmlState is what the libraries of the fake host answer from.
+func (s *session) nvmlState() (string, error) {
+	broken, err := fault.Break(s.host.state.sound, s.host.state.faults)
+	if err != nil {
+		return "", err
+	}
+	return string(nvmllib.StateWith(broken.Model, broken.NVML(nvmlfake.Options{}))), nil
 }

@@ -14,6 +14,7 @@ import (
 	"gpurig/core/refuse"
 	"gpurig/reports"
 	"gpurig/runner/image"
+	"gpurig/runner/observe"
 	"gpurig/runner/target"
 	"gpurig/runner/verdict"
 	"gpurig/scenarios"
@@ -41,6 +42,8 @@ func (s *session) do(ctx context.Context, st *scenarios.Step) error {
 		return s.restartDaemon(ctx)
 	case st.Ldconfig != "":
 		return s.ldconfig(ctx, s.ctrs[st.Ldconfig])
+	case st.Run != nil:
+		return s.program(ctx, st.Run)
 	case st.Change != nil && s.host.state.real != nil:
 		return s.changeMachine(*st.Change)
 	case st.Change != nil && st.Change.Write != nil:
@@ -244,7 +247,7 @@ func (s *session) ldconfig(ctx context.Context, c *container) error {
 	if !ok {
 		return &skipError{fmt.Sprintf("no program can be run in a container of %s", s.target.Name())}
 	}
-	ran, err := real.Run(ctx, image.Ldconfig)
+	ran, err := real.Run(ctx, observe.Program{Command: []string{image.Ldconfig}})
 	if err != nil {
 		if cannot, ok := errors.AsType[*target.CannotError](err); ok {
 			return &skipError{cannot.Why}

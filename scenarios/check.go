@@ -228,6 +228,24 @@ func (c *checker) step(st *Step, w strictdoc.Path) {
 			c.At(at.Key("device"), "Name the device; its options are known.", "unplug takes no device options")
 		}
 	}
+	if r := st.Run; r != nil {
+		at := w.Key("run")
+		if r.In != "" {
+			c.container(r.In, at.Key("in"))
+		}
+		switch {
+		case len(r.Program) == 0 || r.Program[0] == "":
+			c.At(at, "Add program: [/usr/bin/nvidia-smi, -L].", "no program")
+		case !strings.HasPrefix(r.Program[0], "/"):
+			c.At(at.Key("program"), "", "path %q is not absolute", r.Program[0])
+		}
+		if r.Nested && r.In == "" {
+			c.At(at.Key("nested"), "Add in: the container.", "nested, and in no container")
+		}
+		if r.Exit < 0 || r.Exit > 255 {
+			c.At(at.Key("exit"), "", "exit code %d: want 0 to 255", r.Exit)
+		}
+	}
 	if st.Change != nil {
 		c.change(st.Change, w.Key("change"))
 	}

@@ -20,6 +20,9 @@ func (c *checker) expectations(root strictdoc.Path) {
 	}
 	for _, st := range c.s.Steps {
 		n += len(st.Expect)
+		if st.Run != nil {
+			n++
+		}
 	}
 	if n == 0 {
 		c.At(root.Key("expect"), "Say what the container must see, or which refusal must come.", "the scenario expects nothing, so it could never fail")

@@ -153,10 +153,21 @@ type Step struct {
 	Crash         bool              `yaml:"crash,omitempty" json:"crash,omitempty"`                   // power loss: as reboot, but no clean-up of containers ran
 	RestartDaemon bool              `yaml:"restart-daemon,omitempty" json:"restart-daemon,omitempty"` // the container manager's, while containers run
 	Ldconfig      string            `yaml:"ldconfig,omitempty" json:"ldconfig,omitempty"`             // the running container's own runs in it, as when a package is installed
+	Run           *Run              `yaml:"run,omitempty" json:"run,omitempty"`                       // a program, judged here
 	Change        *Change           `yaml:"change,omitempty" json:"change,omitempty"`                 // to the host, while it runs
 	Fault         string            `yaml:"fault,omitempty" json:"fault,omitempty"`                   // something breaks on the host: "off-bus:0"
 	Heal          string            `yaml:"heal,omitempty" json:"heal,omitempty"`                     // and is well again
 	Expect        map[string]Expect `yaml:"expect,omitempty" json:"expect,omitempty"`                 // judged here
+}
+
+// A Run is a program that runs to its end, on the host or in a running container.
+type Run struct {
+	In      string   `yaml:"in,omitempty" json:"in,omitempty"`         // container; empty: the host
+	Nested  bool     `yaml:"nested,omitempty" json:"nested,omitempty"` // in a container of that container's own
+	Program []string `yaml:"program" json:"program"`                   // by its path, and arguments
+	Exit    int      `yaml:"exit,omitempty" json:"exit,omitempty"`     // how it has to end
+	Says    []string `yaml:"says,omitempty" json:"says,omitempty"`     // texts that its output must have
+	Omits   []string `yaml:"omits,omitempty" json:"omits,omitempty"`   // texts that it must not have
 }
 
 // A Plug names a device of a container; in "plug" Device gives its options.

@@ -2,8 +2,9 @@
 //
 // Without arguments it reads requests from standard input, one JSON text each,
 // and answers each with a line of JSON. "gpurig-probe init DIR" is the first
-// process of a container: it answers on the socket in DIR. It is built static,
-// as a container need not have a loader.
+// process of a container: it answers on the socket in DIR. "nested PROGRAM" runs a
+// program in a container of its own, and ends as that does. It is built static, as a
+// container need not have a loader.
 //
 // On the host it is the helper process of the targets: "keep" holds a mount
 // namespace, "pidns" a process namespace in it, "join" changes the mounts of a
@@ -38,6 +39,8 @@ func run(args []string) error {
 		return inside.Serve(inside.View{}, os.Stdin, os.Stdout)
 	case len(args) == 2 && args[0] == "init":
 		return inside.Init(inside.View{}, args[1])
+	case len(args) > 1 && args[0] == "nested":
+		return inside.Nested(args[1:])
 	case len(args) == 4 && args[0] == "keep":
 		return agent.Keep(agent.Setup{Cgroup: args[1], Scratch: args[2], Runtime: args[3]}, os.Stdin, os.Stdout)
 	case len(args) == 2 && args[0] == "pidns":

@@ -105,6 +105,12 @@ type Library struct {
 	Problem string `json:"problem,omitempty"`
 }
 
+// A Program is one that is run in a container.
+type Program struct {
+	Command []string `json:"command"`         // by absolute path, and arguments
+	State   string   `json:"state,omitempty"` // of the fake host, for its libraries; empty: they look for it themselves
+}
+
 // A Ran is what came of a program that was run in a container.
 type Ran struct {
 	Code   int    `json:"code"`   // exit status; 128 and the number of the signal that ended it

@@ -126,7 +126,7 @@ type Runner interface {
 	Container
 	// Run runs a program of the running container to its end, as its root. The error says
 	// that it could not be run: a *CannotError, or ErrBroken.
-	Run(ctx context.Context, program string, args ...string) (observe.Ran, error)
+	Run(ctx context.Context, p observe.Program) (observe.Ran, error)
 }
 
 // A Native is a Container whose manager is given the devices themselves, and looks

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"sync"
 	"syscall"
@@ -16,7 +17,7 @@ import (
 // An Order is what the probe is asked: to look, or to run a program and not to look.
 type Order struct {
 	observe.Request
-	Run []string `json:"run,omitempty"` // program, by absolute path, and arguments
+	Run *observe.Program `json:"run,omitempty"`
 }
 
 // runTime bounds the life of a program that is run; outputMax, in bytes, what is kept
@@ -31,13 +32,22 @@ const (
 var children sync.Mutex
 
 // runProgram runs a program as we are, in the environment of every container.
-func runProgram(command []string) Answer {
+func runProgram(p observe.Program) Answer {
+	command := p.Command
 	children.Lock()
 	defer children.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), runTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	if p.State != "" {
+		state, err := memory("nvml.state", p.State)
+		if err != nil {
+			return Answer{Error: err.Error()}
+		}
+		defer state.Close()
+		cmd.ExtraFiles, cmd.Env = []*os.File{state}, append(cmd.Env, stateEnv+"=/proc/self/fd/3", "GPURIG_DEV_ROOT=/") // whose nodes are looked at
+	}
 	cmd.WaitDelay = time.Second
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

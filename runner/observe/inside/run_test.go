@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpurig/runner/observe"
 	"gpurig/runner/observe/inside"
 )
 
@@ -41,12 +42,12 @@ func TestAProgramIsRunToItsEnd(t *testing.T) {
 		{"kill -9 $$", 137, ""},
 		{"while :; do echo 0123456789; i=$((i+1)); [ $i = 9000 ] && exit 0; done", 0, ""},
 	} {
-		a := order(t, inside.Order{Run: []string{"/bin/sh", "-c", tc.script}})
+		a := order(t, inside.Order{Run: &observe.Program{Command: []string{"/bin/sh", "-c", tc.script}}})
 		if a.Error != "" || a.Ran == nil || a.Ran.Code != tc.code || tc.output != "" && a.Ran.Output != tc.output || len(a.Ran.Output) > 64<<10 {
 			t.Errorf("%s: %+v, %q", tc.script, a.Ran, a.Error)
 		}
 	}
-	if a := order(t, inside.Order{Run: []string{"/no/such/program"}}); a.Ran == nil || a.Ran.Code != 127 || !strings.Contains(a.Ran.Output, "no such file") {
+	if a := order(t, inside.Order{Run: &observe.Program{Command: []string{"/no/such/program"}}}); a.Ran == nil || a.Ran.Code != 127 || !strings.Contains(a.Ran.Output, "no such file") {
 		t.Errorf("a program that is not there: %+v", a)
 	}
 }

@@ -63,8 +63,8 @@ func Serve(v observe.View, in io.Reader, out io.Writer) error {
 			return fmt.Errorf("request: %w", err)
 		}
 		var a Answer
-		if len(o.Run) > 0 {
-			a = runProgram(o.Run)
+		if o.Run != nil {
+			a = runProgram(*o.Run)
 		} else {
 			a.Observation = observe.Look(v, o.Request)
 		}

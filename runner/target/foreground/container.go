@@ -187,11 +187,11 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 }
 
 // Run is part of target.Runner.
-func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, error) {
 	if c.run == nil {
-		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.Config.Name, target.ErrNotRunning)
+		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", p.Command[0], c.Config.Name, target.ErrNotRunning)
 	}
-	return c.run.RunProgram(append([]string{program}, args...)...)
+	return c.run.RunProgram(p)
 }
 
 // End stops the container by a signal to its first process. The program then has the

@@ -174,11 +174,11 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 }
 
 // Run is part of target.Runner.
-func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, error) {
 	if c.line == nil {
-		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.config.Name, target.ErrNotRunning)
+		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", p.Command[0], c.config.Name, target.ErrNotRunning)
 	}
-	return c.line.RunProgram(append([]string{program}, args...)...)
+	return c.line.RunProgram(p)
 }
 
 // Stop is part of target.Container. It returns when the container's last hooks have

@@ -61,6 +61,7 @@ func (s *nativeServer) over() bool {
 var (
 	_ target.Target = (*Native)(nil)
 	_ target.Native = (*nativeContainer)(nil)
+	_ target.Runner = (*nativeContainer)(nil)
 )
 
 // OpenNative returns the target, or a *target.CannotError where this machine can
@@ -349,6 +350,14 @@ func (c *nativeContainer) change(ctx context.Context, h target.Host, p plan.Plan
 		return err
 	}
 	return how(c.now, ctx, h, plan.Plan{})
+}
+
+// Run is part of target.Runner.
+func (c *nativeContainer) Run(ctx context.Context, p observe.Program) (observe.Ran, error) {
+	if !c.Running() {
+		return observe.Ran{}, target.ErrNotRunning
+	}
+	return c.now.Run(ctx, p)
 }
 
 // Warnings is part of target.Container: no hook of ours runs.

@@ -197,13 +197,13 @@ func (l *Line) Look(req observe.Request) (observe.Observation, error) {
 }
 
 // RunProgram has the probe run a program of the container to its end.
-func (l *Line) RunProgram(command ...string) (observe.Ran, error) {
-	a, err := l.ask(inside.Order{Run: command})
+func (l *Line) RunProgram(p observe.Program) (observe.Ran, error) {
+	a, err := l.ask(inside.Order{Run: &p})
 	if err == nil && a.Ran == nil {
 		err = errors.New("the probe ran nothing")
 	}
 	if err != nil {
-		return observe.Ran{}, fmt.Errorf("run %s: %w", command[0], errors.Join(target.ErrBroken, err))
+		return observe.Ran{}, fmt.Errorf("run %s: %w", p.Command[0], errors.Join(target.ErrBroken, err))
 	}
 	return *a.Ran, nil
 }

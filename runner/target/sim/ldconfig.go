@@ -16,7 +16,8 @@ import (
 var _ target.Runner = (*Container)(nil)
 
 // Run is part of target.Runner. Of programs, ldconfig alone is simulated.
-func (c *Container) Run(_ context.Context, program string, args ...string) (observe.Ran, error) {
+func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, error) {
+	program, args := p.Command[0], p.Command[1:]
 	if c.running == nil {
 		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", program, c.config.Name, target.ErrNotRunning)
 	}

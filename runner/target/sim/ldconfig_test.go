@@ -37,13 +37,13 @@ func TestLdconfig(t *testing.T) {
 				t.Fatal(err)
 			}
 			real := c.(target.Runner)
-			if _, err := real.Run(ctx, image.Ldconfig); !errors.Is(err, target.ErrNotRunning) {
+			if _, err := real.Run(ctx, observe.Program{Command: []string{image.Ldconfig}}); !errors.Is(err, target.ErrNotRunning) {
 				t.Errorf("before the start: %v", err)
 			}
 			if err := c.Start(ctx, h, plan.Plan{}); err != nil {
 				t.Fatal(err)
 			}
-			ran, err := real.Run(ctx, image.Ldconfig)
+			ran, err := real.Run(ctx, observe.Program{Command: []string{image.Ldconfig}})
 			if err != nil || ran.Code != tc.code || ran.Code != 0 && ran.Output == "" {
 				t.Errorf("it ended with %+v, %v; want %d", ran, err, tc.code)
 			}
@@ -51,7 +51,7 @@ func TestLdconfig(t *testing.T) {
 			if err != nil || o.Libraries[0].Path != tc.path {
 				t.Errorf("libnew.so.1 is %+v, %v; want it at %q", o.Libraries[0], err, tc.path)
 			}
-			if _, err := real.Run(ctx, "/bin/sh"); err == nil {
+			if _, err := real.Run(ctx, observe.Program{Command: []string{"/bin/sh"}}); err == nil {
 				t.Error("a shell was simulated")
 			}
 		})
