@@ -30,6 +30,8 @@ func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 		part()
 	}
 	b.t.Share(b.around.tree)
+	b.system()
+	b.installedModules()
 	if b.err != nil {
 		return nil, fmt.Errorf("build host: %w", b.err)
 	}

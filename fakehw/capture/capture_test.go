@@ -161,7 +161,7 @@ func unnamedNot(t testing.TB, v any) string {
 // What a recording is not meant to have: the chassis, and what of a function no program
 // that looks for GPUs reads.
 var chassis = regexp.MustCompile(`^/sys/(class|bus/pci/drivers)/(pci_bus|infiniband|pcieport|mlx5_core|dmi|iommu)|^/sys/devices/(system|virtual/(dmi|iommu))|^/sys/module/(mlx5|ib)|` +
-	`^/(usr/)?lib/modules|^/boot|^/sys/class$|` +
+	`^/(usr/)?lib/modules|^/boot|^/sys/class$|^/sys/devices/virtual$|^/proc/(cpuinfo|version|config.gz)$|` +
 	`^/sys/devices/pci[0-9a-f:]*(/uevent)?$|^/sys/devices/platform/bus@0/[0-9a-f]*.pcie/pci[0-9a-f:]*(/uevent)?$|/(ari_enabled|broken_parity_status|msi_bus|d3cold_allowed|dma_mask_bits|consistent_dma_mask_bits|power|msi_irqs|pci_bus)(/|$)`)
 
 // ofChassis reports whether a path is of a function, or of an IOMMU group, that the model

@@ -146,7 +146,7 @@ func (c *child) setUp(parentNS string, mnt int, s *setup) error {
 	if c.inner, err = c.backstage(parentNS); err != nil {
 		return fmt.Errorf("what containers mount: %w", err)
 	}
-	c.inner.fakes, c.inner.live = s.Binds, s.Live
+	c.inner.fakes, c.inner.live, c.inner.release = s.Binds, s.Live, s.Release
 	for _, step := range []func(*setup) error{c.newProc, c.overlays, c.annexes, c.dev, c.binds, c.noDev} {
 		if err := step(s); err != nil {
 			return err

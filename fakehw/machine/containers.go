@@ -6,10 +6,12 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/show"
+	"gpurig/fakehw"
 	"gpurig/fakehw/mountcall"
 )
 
@@ -21,17 +23,19 @@ import (
 // /sys are whole, as the kernel wants to see them before a user namespace may have
 // its own, and in which the program unmounts nothing.
 type containers struct {
-	calls *mountcall.Listener
-	proc  int    // the machine's /proc
-	back  int    // the namespace
-	stage int    // the staging area, in that namespace
-	fuse  int    // the FUSE mount, there
-	real  string // the mount namespace of the real machine, as Namespace says it
-	fakes []bind
-	live  string   // folder of the staging area that is /run/gpurig; empty: none
-	keep  []string // what of a sysfs, by path below it, is of its namespaces or a place to mount on
-	lent  []loan
-	mu    sync.Mutex // for scratch and lent
+	calls   *mountcall.Listener
+	proc    int    // the machine's /proc
+	back    int    // the namespace
+	stage   int    // the staging area, in that namespace
+	fuse    int    // the FUSE mount, there
+	real    string // the mount namespace of the real machine, as Namespace says it
+	fakes   []bind
+	uts     string   // our namespace of names, as Namespace says it
+	release string   // of the host's kernel; empty: as it is
+	live    string   // folder of the staging area that is /run/gpurig; empty: none
+	keep    []string // what of a sysfs, by path below it, is of its namespaces or a place to mount on
+	lent    []loan
+	mu      sync.Mutex // for scratch and lent
 }
 
 // scratch is the folder of the staging area in which mounts are put together.
@@ -48,6 +52,12 @@ func (c *child) backstage(parentNS string) (*containers, error) {
 	if k.proc, err = unix.Openat(at, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, &os.PathError{Op: "open", Path: "/proc", Err: err}
 	}
+	buf := make([]byte, 64)
+	n, err := unix.Readlinkat(k.proc, "thread-self/ns/uts", buf)
+	if err != nil {
+		return nil, &os.PathError{Op: "readlink", Path: "ns/uts", Err: err}
+	}
+	k.uts = string(buf[:n])
 	for _, dir := range []string{scratch, scratch + "/proc", scratch + "/sys", scratch + "/real"} {
 		if err := unix.Mkdirat(c.stage, dir, 0o700); err != nil {
 			return nil, os.NewSyscallError("mkdir", err)
@@ -106,6 +116,10 @@ func (k *containers) serve() {
 
 // answer answers one call, in a thread that ends with it if there is something to do.
 func (k *containers) answer(call mountcall.Call) {
+	if call.Nr == unix.SYS_UNAME {
+		k.uname(call, call.Caller(k.proc))
+		return
+	}
 	if !k.concerns(call, call.Caller(k.proc)) {
 		k.calls.Continue(call)
 		return
@@ -121,6 +135,47 @@ func (k *containers) answer(call mountcall.Call) {
 	default:
 		show.Fprintf(os.Stderr, "gpurig: mount of a container: %v\n", err)
 		k.calls.Return(call, unix.EIO)
+	}
+}
+
+// uname answers uname(2): the names are those of the caller's namespace, release and
+// version those of the host's kernel. Programs run on this machine's processor, so its
+// architecture stays: LXC, for one, takes it for that of its own calls.
+func (k *containers) uname(call mountcall.Call, who mountcall.Caller) {
+	ns, err := who.Namespace("uts")
+	if err != nil || k.release == "" || !who.Plain() {
+		k.calls.Continue(call)
+		return
+	}
+	if ns != k.uts {
+		runtime.LockOSThread() // it ends with this goroutine
+		fd, err := who.Open("ns/uts", unix.O_RDONLY)
+		if err == nil {
+			err = unix.Setns(fd, unix.CLONE_NEWUTS)
+			unix.Close(fd)
+		}
+		if err != nil {
+			k.calls.Continue(call)
+			return
+		}
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		k.calls.Continue(call)
+		return
+	}
+	for field, text := range map[*[65]byte]string{&u.Release: k.release, &u.Version: fakehw.KernelVersion} {
+		*field = [65]byte{}
+		copy(field[:64], text)
+	}
+	data := unsafe.Slice((*byte)(unsafe.Pointer(&u)), unsafe.Sizeof(u))
+	switch {
+	case !k.calls.Waits(call):
+		k.calls.Continue(call)
+	case who.Write(call.Args[0], data) != nil:
+		k.calls.Return(call, unix.EFAULT)
+	default:
+		k.calls.Return(call, 0)
 	}
 }
 

@@ -46,8 +46,8 @@ func stage(h *live.Host, m host.Model, o Options) (*staging, error) {
 	defer h.Locker().Unlock()
 	s := &staging{t: tree.New(), host: h.Tree(), files: o.Files, dirs: map[string]place{}, setup: &setup{}, annexes: map[string]string{}}
 	err := s.host.Walk(func(p string, e *tree.Entry) error {
-		if p == "/sys" || p == "/proc" || p == "/dev" {
-			return fs.SkipDir
+		if p == "/sys" || p == "/proc" || p == "/dev" || p == "/boot" && s.place(p).exists != p {
+			return fs.SkipDir // a machine without /boot has no place for more in it
 		}
 		if data, ok := o.Files[p]; ok && e.Mode.IsRegular() {
 			e = &tree.Entry{Info: e.Info, Data: data}

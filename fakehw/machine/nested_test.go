@@ -54,3 +54,17 @@ func TestUdevadmKnowsTheDevices(t *testing.T) {
 		}
 	})
 }
+
+// What programs ask of the machine is the host's: kernel, firmware, processors, modules;
+// with another host name too.
+func TestTheMachineIsTheHosts(t *testing.T) {
+	machinetest.Ways(t, func(t *testing.T, o machine.Options) {
+		h := machinetest.Host(t, "dgx-a100")
+		const want = "5.15.0-1053-nvidia\n5.15.0-1053-nvidia\nDGXA100 920-23687-2530-000\n256\n48-63,176-191\n1\n"
+		got := machinetest.Shell(t, h, o, `uname -r; unshare -u uname -r; cat /sys/class/dmi/id/product_name; grep -c ^processor /proc/cpuinfo
+cat /sys/bus/pci/devices/0000:07:00.0/local_cpulist; grep -c ^updates/dkms/nvidia.ko: /lib/modules/$(uname -r)/modules.dep`)
+		if got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 
 	"gpurig/core/device"
 	"gpurig/core/host"
+	"gpurig/fakehw"
 	"gpurig/fakehw/live"
 	"gpurig/fakehw/tree"
 )
@@ -28,14 +29,18 @@ func procFiles(h *live.Host) map[string]func() []byte {
 	}
 	out := map[string]func() []byte{}
 	for p, merge := range map[string]func(real, fake string) string{
-		"/proc/cmdline": either,
-		"/proc/devices": devices,
-		"/proc/misc":    misc,
-		"/proc/modules": modules,
+		"/proc/cmdline":   either,
+		"/proc/config.gz": config(h),
+		"/proc/cpuinfo":   either,
+		"/proc/devices":   devices,
+		"/proc/misc":      misc,
+		"/proc/modules":   modules,
 		// A host whose kernel is older has none. It is the machine's that is seen
 		// then, and must not tell of another architecture.
 		"/proc/sys/kernel/arch":      func(_, _ string) string { return h.Model().Arch + "\n" },
 		"/proc/sys/kernel/osrelease": either,
+		"/proc/sys/kernel/version":   func(_, _ string) string { return fakehw.KernelVersion + "\n" },
+		"/proc/version":              either,
 	} {
 		if _, err := os.Stat(p); err == nil {
 			out[p] = func() []byte {
@@ -76,6 +81,24 @@ func lacking(h *live.Host) []string {
 	})
 	slices.Sort(out)
 	return out
+}
+
+// config is the configuration of the host's kernel where a machine's kernel carries its
+// own: the host's carries it too, or has it in /boot.
+func config(h *live.Host) func(real, fake string) string {
+	return func(real, fake string) string {
+		release := h.Model().Kernel
+		if fake != "" {
+			return fake
+		}
+		h.Locker().Lock()
+		defer h.Locker().Unlock()
+		text, err := h.Tree().ReadFile("/boot/config-" + release)
+		if err != nil {
+			return real // a recording has none
+		}
+		return string(fakehw.Gzipped(string(text)))
+	}
 }
 
 // either is the host's text, the machine's where it has none.

@@ -181,6 +181,7 @@ func (s *server) stage(ctx context.Context, st *staging, live <-chan map[string]
 	for _, p := range slices.Sorted(maps.Keys(procFiles(s.h))) {
 		out.Binds = append(out.Binds, bind{procName(p), p})
 	}
+	out.Release = s.h.Model().Kernel
 	out.Command, out.Env = s.o.Command, withSysfs(s.o.Env)
 	if out.Dir, err = os.Getwd(); err != nil {
 		out.Dir = "/"

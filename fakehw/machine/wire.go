@@ -34,9 +34,10 @@ type setup struct {
 	Overlays []string `json:"overlays,omitempty"` // real directories that get files: "/usr", from "upper/usr"
 	Annexes  []annex  `json:"annexes,omitempty"`
 	Binds    []bind   `json:"binds,omitempty"`
-	NoDev    []string `json:"noDev,omitempty"` // nodes that must not open: the real machine has their number
-	Live     string   `json:"live,omitempty"`  // folder of the staging area that is /run/gpurig
-	Tree     string   `json:"tree,omitempty"`  // the whole tree is mounted here, and nothing else is done
+	NoDev    []string `json:"noDev,omitempty"`   // nodes that must not open: the real machine has their number
+	Release  string   `json:"release,omitempty"` // of the host's kernel
+	Live     string   `json:"live,omitempty"`    // folder of the staging area that is /run/gpurig
+	Tree     string   `json:"tree,omitempty"`    // the whole tree is mounted here, and nothing else is done
 	Command  []string `json:"command"`
 	Env      []string `json:"env"`
 	Dir      string   `json:"dir"`

@@ -154,6 +154,23 @@ func (c Caller) String(at uint64) (string, error) {
 	return "", unix.ENAMETOOLONG
 }
 
+// Write writes to the caller's memory.
+func (c Caller) Write(at uint64, data []byte) error {
+	local := unix.Iovec{Base: &data[0]}
+	local.SetLen(len(data))
+	n, err := unix.ProcessVMWritev(c.tid, []unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(at), Len: len(data)}}, 0)
+	if err == nil && n < len(data) {
+		err = unix.EFAULT
+	}
+	return err
+}
+
+// Plain reports whether the caller sees the kernel as it is (personality(2)).
+func (c Caller) Plain() bool {
+	text, err := c.read("personality")
+	return err == nil && strings.Trim(string(text), "0\n") == ""
+}
+
 // May reports whether the caller may do to a namespace of its own ("mnt", "net")
 // what takes CAP_SYS_ADMIN in the user namespace that owns it (cap_capable).
 func (c Caller) May(ns string) bool {

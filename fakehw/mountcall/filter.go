@@ -34,27 +34,28 @@ func filter() []unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | op | unix.BPF_K, K: k, Jt: yes, Jf: no}
 	}
 	ret := func(k uint32) unix.SockFilter { return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: k} }
-	const allow, tell = 18, 19 // where the ends are
+	const allow, tell = 19, 20 // where the ends are
 	to := func(from, at int) uint8 { return uint8(at - from - 1) }
 	return []unix.SockFilter{
 		0:     load(offArch),
 		1:     jump(unix.BPF_JEQ, arch, 0, to(1, allow)),
 		2:     load(offNr),
-		3:     jump(unix.BPF_JEQ, unix.SYS_MOUNT, to(3, 11), 0),
+		3:     jump(unix.BPF_JEQ, unix.SYS_MOUNT, to(3, 12), 0),
 		4:     jump(unix.BPF_JEQ, unix.SYS_FSOPEN, to(4, tell), 0),
-		5:     jump(unix.BPF_JEQ, unix.SYS_FSMOUNT, to(5, 9), 0),
-		6:     jump(unix.BPF_JEQ, unix.SYS_UMOUNT2, 0, to(6, allow)),
-		7:     load(offArg0 + 1*8),
-		8:     jump(unix.BPF_JSET, unix.MNT_FORCE|unix.MNT_DETACH|unix.MNT_EXPIRE, to(8, allow), to(8, tell)),
-		9:     load(offArg0 + 2*8),
-		10:    jump(unix.BPF_JSET, Unseen, to(10, allow), to(10, tell)),
-		11:    load(offArg0 + 3*8),
-		12:    {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xffff0000},
-		13:    jump(unix.BPF_JEQ, magic, 0, to(13, 15)),
-		14:    {Code: unix.BPF_LD | unix.BPF_IMM, K: 0},
-		15:    jump(unix.BPF_JSET, elsewhere&0xffff0000, to(15, allow), 0),
-		16:    load(offArg0 + 3*8),
-		17:    jump(unix.BPF_JSET, elsewhere&0xffff, to(17, allow), to(17, tell)),
+		5:     jump(unix.BPF_JEQ, unix.SYS_FSMOUNT, to(5, 10), 0),
+		6:     jump(unix.BPF_JEQ, unix.SYS_UMOUNT2, to(6, 8), 0),
+		7:     jump(unix.BPF_JEQ, unix.SYS_UNAME, to(7, tell), to(7, allow)),
+		8:     load(offArg0 + 1*8),
+		9:     jump(unix.BPF_JSET, unix.MNT_FORCE|unix.MNT_DETACH|unix.MNT_EXPIRE, to(9, allow), to(9, tell)),
+		10:    load(offArg0 + 2*8),
+		11:    jump(unix.BPF_JSET, Unseen, to(11, allow), to(11, tell)),
+		12:    load(offArg0 + 3*8),
+		13:    {Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xffff0000},
+		14:    jump(unix.BPF_JEQ, magic, 0, to(14, 16)),
+		15:    {Code: unix.BPF_LD | unix.BPF_IMM, K: 0},
+		16:    jump(unix.BPF_JSET, elsewhere&0xffff0000, to(16, allow), 0),
+		17:    load(offArg0 + 3*8),
+		18:    jump(unix.BPF_JSET, elsewhere&0xffff, to(18, allow), to(18, tell)),
 		allow: ret(unix.SECCOMP_RET_ALLOW),
 		tell:  ret(unix.SECCOMP_RET_USER_NOTIF),
 	}

@@ -74,6 +74,7 @@ func TestWhichCallsAreTold(t *testing.T) {
 		{"fsopen", unix.SYS_FSOPEN, []uint64{1, 1}, true},
 		{"fsmount", unix.SYS_FSMOUNT, []uint64{3, 1, unix.MOUNT_ATTR_NOSUID}, true},
 		{"fsmount that is not to be seen", unix.SYS_FSMOUNT, []uint64{3, 1, unix.MOUNT_ATTR_NOSUID | Unseen}, false},
+		{"uname", unix.SYS_UNAME, []uint64{1}, true},
 		{"umount", unix.SYS_UMOUNT2, []uint64{1, unix.UMOUNT_NOFOLLOW}, true},
 		{"umount with what is below", unix.SYS_UMOUNT2, []uint64{1, unix.MNT_DETACH}, false},
 	} {

@@ -1,7 +1,8 @@
 // Package mountcall tells one process of the mounts that others make, before they
 // are made: a seccomp filter hands mount(2), umount2(2), fsopen(2) and fsmount(2)
 // of a process and of all that descend from it to a Listener, which answers each
-// call or lets the kernel do it. No other call is any slower.
+// call or lets the kernel do it; and uname(2), by which programs ask for the kernel's
+// release. No other call is any slower.
 //
 // Only one filter of a process may have a listener. A program that installs its own
 // below this one, and one of ours below another, is told EBUSY by the kernel.

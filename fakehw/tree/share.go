@@ -2,11 +2,15 @@ package tree
 
 import (
 	"crypto/sha256"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
+
+	"gpurig/core/host"
 )
 
 // A frozen is what marks entries that several trees have, with their digest.
@@ -14,6 +18,9 @@ type frozen struct {
 	once sync.Once
 	sum  [sha256.Size]byte
 }
+
+// file marks what is no directory and has no digest of its own.
+var file = &frozen{}
 
 // Freeze makes everything in t what nobody changes any more, so that other trees can
 // have it too.
@@ -26,7 +33,9 @@ func freeze(e *Entry) {
 	if e.fixed != nil {
 		return
 	}
-	e.fixed = &frozen{}
+	if e.fixed = file; e.Mode.IsDir() {
+		e.fixed = &frozen{}
+	}
 	for _, child := range e.Children {
 		freeze(child)
 	}
@@ -37,14 +46,51 @@ func freeze(e *Entry) {
 // with the directories on the way.
 func (t *Tree) Share(from *Tree) {
 	t.last.e = nil
-	share(t.root, from.root)
+	t.share(t.root, from.root)
 }
 
-func share(to, from *Entry) {
+// Same makes p the directory q, which nobody changes any more, without a copy.
+func (t *Tree) Same(p, q string) error {
+	e, err := t.find("link", q, false)
+	if err != nil {
+		return err
+	}
+	freeze(e)
+	up, err := t.parent("link", path.Dir(p))
+	if err != nil {
+		return err
+	}
+	up.Children[path.Base(p)] = e
+	return nil
+}
+
+// Fill makes a directory, 0755, of files that everybody may read, each a name and what it
+// says: WriteFile for many at once, into a directory that is not there yet.
+func (t *Tree) Fill(p string, files [][2]string) error {
+	up, err := t.parent("mkdir", path.Dir(p))
+	if err != nil {
+		return err
+	}
+	if up.Children[path.Base(p)] != nil {
+		return pathError("mkdir", p, syscall.EEXIST)
+	}
+	entries := make([]Entry, len(files)+1)
+	d := &entries[len(files)]
+	*d = Entry{Info: host.Info{Mode: fs.ModeDir | 0o755}, Children: make(map[string]*Entry, len(files))}
+	for i, f := range files {
+		entries[i] = Entry{Info: host.Info{Mode: 0o444, Size: int64(len(f[1]))}, Data: []byte(f[1])}
+		d.Children[f[0]] = &entries[i]
+	}
+	up.Children[path.Base(p)] = d
+	return nil
+}
+
+func (t *Tree) share(to, from *Entry) {
 	both := maps.Clone(from.Children) // which is faster than to add one by one
 	for name, old := range to.Children {
-		if child := both[name]; child != nil && child != old && old.Mode.IsDir() && child.Mode.IsDir() && old.fixed == nil {
-			share(old, child)
+		if child := both[name]; child != nil && child != old && old.Mode.IsDir() && child.Mode.IsDir() {
+			old = t.mine(to, name)
+			t.share(old, child)
 		}
 		both[name] = old
 	}

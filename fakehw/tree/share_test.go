@@ -33,6 +33,14 @@ func TestShareAddsWhatIsNotThere(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", p, got, err, want)
 		}
 	}
+	more := tree.New()
+	must(t, more.WriteFile("/sys/cpu/isolated", []byte("\n"), 0o444))
+	own.Share(more.Freeze()) // below what is shared already
+	for _, p := range []string{"/sys/cpu/online", "/sys/cpu/isolated"} {
+		if _, err := own.Lstat(p); err != nil {
+			t.Error(err)
+		}
+	}
 	if got := own.Clone(); got.Sum() != own.Sum() {
 		t.Error("a copy is another")
 	}
