@@ -40,13 +40,14 @@ func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 
 // A builder fills one tree. Its methods do nothing after the first error.
 type builder struct {
-	t         *tree.Tree
-	m         *host.Model
-	err       error
-	all       []*function // every PCI function, by address
-	functions map[string]*function
-	around    *around
-	hwmon     int // of the next sensor chip
+	t          *tree.Tree
+	m          *host.Model
+	err        error
+	all        []*function // every PCI function, by address
+	functions  map[string]*function
+	around     *around
+	hwmon      int // of the next sensor chip
+	partitions int // amdgpu's so far
 }
 
 func (b *builder) do(err error) {

@@ -21,11 +21,25 @@ func (b *builder) drm() {
 		p, _ := productOf(g)
 		b.drmDevice(f.dir, "pci-"+f.bdf, g.Card, g.Render, p.Connectors)
 		used[fmt.Sprintf("card%d", g.Card)], used[fmt.Sprintf("renderD%d", g.Render)] = true, true
+		for _, p := range g.Partitions {
+			b.partition(p)
+		}
 	}
 	b.socDRM(used)
 	if _, err := b.t.Lstat("/sys/class/drm"); err == nil {
 		b.attr("/sys/class/drm/version", "drm 1.1.0 20060810\n")
 	}
+}
+
+// partition makes the platform device of a partition of one of AMD's GPUs: amdgpu_xcp_N,
+// counted over all GPUs (amdgpu_xcp_drm_dev_alloc in drivers/gpu/drm/amd/amdxcp).
+func (b *builder) partition(p host.Partition) {
+	name := fmt.Sprintf("amdgpu_xcp_%d", b.partitions)
+	b.partitions++
+	dir := "/sys/devices/platform/" + name
+	b.link("/sys/bus/platform/devices/"+name, dir)
+	b.link(dir+"/subsystem", "/sys/bus/platform")
+	b.drmDevice(dir, "platform-"+name, p.Card, p.Render, nil)
 }
 
 // drmDevice makes one device's card and render node; -1 for none.

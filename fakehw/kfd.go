@@ -14,9 +14,17 @@ const kfdTop = "/sys/devices/virtual/kfd/kfd/topology"
 // A kfdNode is a node of amdgpu's compute topology: a processor, or a GPU. Links are to
 // other nodes: of PCIe between a GPU and processors, of XGMI between GPUs of a hive.
 type kfdNode struct {
-	gpu  *host.GPU // nil: a processor
-	numa int
+	gpu       *host.GPU // nil: a processor
+	numa      int
+	partition int // of the GPU: 0 is the first, or all of it
+	render    int
 }
+
+// share is what each partition of the node's GPU has of n.
+func (n kfdNode) share(of int) int { return of / (1 + len(n.gpu.Partitions)) }
+
+// computeModes are amdgpu's names for a GPU in so many partitions.
+var computeModes = map[int]string{1: "SPX", 2: "DPX", 4: "QPX", 8: "CPX"}
 
 // A shader is what the driver says of the compute part of a GPU: MI300X's numbers are
 // from the topology of one in eight partitions (ROCm's k8s-device-plugin), times eight
@@ -47,7 +55,9 @@ func (b *builder) kfd() {
 		if !slices.Contains(cpus, n) {
 			cpus = append(cpus, n)
 		}
-		nodes = append(nodes, kfdNode{gpu: g, numa: n})
+		for i, d := range drmDevices(*g) {
+			nodes = append(nodes, kfdNode{gpu: g, numa: n, partition: i, render: d.Render})
+		}
 	}
 	if len(nodes) == 0 {
 		return
@@ -77,7 +87,7 @@ func (b *builder) kfdNode(all []kfdNode, i int) {
 	}
 	heap, size := 0, uint64(256)<<30 // system memory; its size is unverified
 	if n.gpu != nil {
-		heap, size = 1, n.gpu.MemoryMiB<<20
+		heap, size = 1, uint64(n.share(int(n.gpu.MemoryMiB)))<<20
 		for level, kib := range []int{32, 4096} { // sizes unverified
 			b.attr(fmt.Sprintf("%s/caches/%d/properties", dir, caches), fmt.Sprintf("processor_id_low %d\nlevel %d\nsize %d\ncache_line_size 128\ncache_lines_per_tag 1\nassociation 16\nlatency 0\ntype 9\nsibling_map 1\n", i<<16, level+1, kib))
 			caches++
@@ -102,6 +112,7 @@ func (b *builder) kfdNode(all []kfdNode, i int) {
 		b.attr(dir+"/gpu_id", fmt.Sprintf("%d\n", 1000+uint32(a.Bus)<<8|uint32(i)))
 		b.attr(dir+"/name", map[bool]string{true: "aqua_vanjaram\n", false: "amdgpu\n"}[n.gpu.PCI.Class == pci.ClassAccel])
 		sh, id = shaderOf(n.gpu), n.gpu.PCI.ID
+		sh.simds, sh.arrays, sh.xcc = n.share(sh.simds), n.share(sh.arrays), max(n.share(sh.xcc), 1)
 	}
 	gpu := func(v int) int {
 		if n.gpu == nil {
@@ -136,9 +147,9 @@ func (b *builder) kfdNode(all []kfdNode, i int) {
 		row("drm_render_minor", 0)
 	} else {
 		a := n.gpu.PCI.BDF
-		row("location_id", uint32(a.Bus)<<8|uint32(a.Device)<<3|uint32(a.Function))
+		row("location_id", uint32(n.partition)<<28|uint32(a.Bus)<<8|uint32(a.Device)<<3|uint32(a.Function))
 		row("domain", a.Domain)
-		row("drm_render_minor", max(n.gpu.Render, 0))
+		row("drm_render_minor", max(n.render, 0))
 	}
 	row("hive_id", map[bool]int{true: 0x52c9e1a7d3b40018}[sh.xgmi > 0])
 	row("num_sdma_engines", sh.sdma)
@@ -187,6 +198,9 @@ func kfdLink(all []kfdNode, from, to int) (text string, ok bool) {
 		kind, from, to, weight, bandwidth), true
 }
 
+// Partitioned reports whether amdgpu can have a GPU in partitions: an MI300.
+func Partitioned(id pci.ID) bool { return id.Vendor == pci.AMD && id.Device&0xfff0 == 0x74a0 }
+
 // uniqueID is the number that a board of the data centre has; others have none.
 func uniqueID(g host.GPU) uint64 {
 	if g.PCI.Class != pci.ClassAccel {
@@ -217,8 +231,8 @@ func (b *builder) amdgpu(g host.GPU) {
 	if id := uniqueID(g); id != 0 {
 		attr("unique_id", "%016x", id)
 	}
-	if g.PCI.Class == pci.ClassAccel && g.PCI.ID.Device&0xfff0 == 0x74a0 { // MI300 can be partitioned
-		b.file(f.dir+"/current_compute_partition", "SPX\n", 0o644)
+	if Partitioned(g.PCI.ID) {
+		b.file(f.dir+"/current_compute_partition", computeModes[1+len(g.Partitions)]+"\n", 0o644)
 		attr("available_compute_partition", "SPX, DPX, QPX, CPX")
 		b.file(f.dir+"/current_memory_partition", "NPS1\n", 0o644)
 	}

@@ -99,18 +99,31 @@ func productOf(g host.GPU) (catalog.Product, bool) {
 
 // numberDRM gives g the first free card and render number where it has none.
 func numberDRM(m *host.Model, g *host.GPU, p catalog.Product) {
-	if g.Card < 0 {
-		g.Card = 0
-		for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.PCI != g.PCI && o.Card == g.Card }) {
-			g.Card++
+	free := func(n int, of func(host.Partition) int) int {
+		for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool {
+			return slices.ContainsFunc(drmDevices(o), func(p host.Partition) bool { return of(p) == n })
+		}) {
+			n++
 		}
+		return n
+	}
+	card := func(p host.Partition) int { return p.Card }
+	render := func(p host.Partition) int { return p.Render }
+	if g.Card < 0 {
+		g.Card = free(0, card)
 	}
 	if g.Render < 0 && p.Render {
-		g.Render = 128
-		for slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.PCI != g.PCI && o.Render == g.Render }) {
-			g.Render++
-		}
+		g.Render = free(128, render)
 	}
+	for i := range g.Partitions {
+		g.Partitions[i].Card = free(0, card)
+		g.Partitions[i].Render = free(128, render)
+	}
+}
+
+// drmDevices are the DRM devices of a GPU: its own, and those of its partitions.
+func drmDevices(g host.GPU) []host.Partition {
+	return append([]host.Partition{{Card: g.Card, Render: g.Render}}, g.Partitions...)
 }
 
 // Load loads NVIDIA's driver: it takes every NVIDIA GPU and NVSwitch that no

@@ -3,6 +3,7 @@ package fakehw
 import (
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,16 +61,18 @@ func driverMode(m *host.Model) (fs.FileMode, uint32) {
 	return 0o666, 0
 }
 
-// addDRMNodes adds the card and render node of g.
+// addDRMNodes adds the card and render nodes of g and its partitions.
 func addDRMNodes(m *host.Model, g host.GPU) {
 	video, render := groups(m)
-	if g.Card >= 0 {
-		addMajor(m, "drm", majorDRM)
-		setNode(m, char(fmt.Sprintf("/dev/dri/card%d", g.Card), majorDRM, uint32(g.Card), 0o660, video))
-	}
-	if g.Render >= 0 {
-		addMajor(m, "drm", majorDRM)
-		setNode(m, char(fmt.Sprintf("/dev/dri/renderD%d", g.Render), majorDRM, uint32(g.Render), 0o660, render))
+	for _, d := range drmDevices(g) {
+		if d.Card >= 0 {
+			addMajor(m, "drm", majorDRM)
+			setNode(m, char(fmt.Sprintf("/dev/dri/card%d", d.Card), majorDRM, uint32(d.Card), 0o660, video))
+		}
+		if d.Render >= 0 {
+			addMajor(m, "drm", majorDRM)
+			setNode(m, char(fmt.Sprintf("/dev/dri/renderD%d", d.Render), majorDRM, uint32(d.Render), 0o660, render))
+		}
 	}
 }
 
@@ -149,7 +152,6 @@ func dropGPUNodes(m *host.Model, g host.GPU) {
 
 func dropDRMNodes(m *host.Model, g host.GPU) {
 	dropNodes(m, func(p string) bool {
-		return g.Card >= 0 && p == fmt.Sprintf("/dev/dri/card%d", g.Card) ||
-			g.Render >= 0 && p == fmt.Sprintf("/dev/dri/renderD%d", g.Render)
+		return slices.ContainsFunc(drmDevices(g), func(d host.Partition) bool { return slices.Contains(d.Paths(), p) })
 	})
 }

@@ -217,7 +217,7 @@ func (c *collector) soc() {
 		c.glob(dir, dir+"/family", dir+"/machine", dir+"/revision", dir+"/soc_id")
 	}
 	// /sys/bus/platform has hundreds of entries on any machine.
-	for _, name := range []string{"*.gpu", "*.ga10b", "*.gv11b", "*.gp10b", "*.display", "*.host1x"} {
+	for _, name := range []string{"*.gpu", "*.ga10b", "*.gv11b", "*.gp10b", "*.display", "*.host1x", "amdgpu_xcp_*"} {
 		c.each("/sys/bus/platform/devices/"+name, func(p string) {
 			c.device(p, []string{"driver", "subsystem", "uevent", "modalias", "load", "of_node", "of_node/compatible", "of_node/name", "of_node/status"})
 		})

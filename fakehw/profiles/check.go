@@ -8,6 +8,7 @@ import (
 
 	"gpurig/core/pci"
 	"gpurig/core/strictdoc"
+	"gpurig/fakehw"
 	"gpurig/fakehw/catalog"
 	"gpurig/fixtures/hosts"
 )
@@ -169,6 +170,9 @@ func (p *Profile) checkNumbers(r reader, path string, g *GPU, product catalog.Pr
 		if x.have && !x.may {
 			r.failAt(path+"."+x.key, errors.New(x.why))
 		}
+	}
+	if g.Partitions != "" && (g.Driver != "" || !fakehw.Partitioned(product.ID)) {
+		r.failAt(path+".compute-partition", errors.New("only amdgpu has partitions, of an MI300"))
 	}
 	if g.Driver == "vfio-pci" && !p.IOMMU {
 		r.failAt(path+".driver", errors.New("vfio-pci needs iommu: true"))

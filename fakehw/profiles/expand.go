@@ -155,6 +155,9 @@ func (p *Profile) hardware(m *host.Model) {
 			if len(e.UUIDs) > 0 {
 				g.UUID = e.UUIDs[i]
 			}
+			if n := map[string]int{"DPX": 2, "QPX": 4, "CPX": 8}[e.Partitions]; n > 0 {
+				g.Partitions = slices.Repeat([]host.Partition{{Card: -1, Render: -1}}, n-1) // Bind numbers them
+			}
 			m.GPUs = append(m.GPUs, g)
 			for _, c := range product.Companions {
 				b := a

@@ -115,8 +115,9 @@ type GPU struct {
 	Cards      []int    `yaml:"card,single" range:"0..63" max:"64"`
 	Renders    []int    `yaml:"render,single" range:"128..191" max:"64"`
 	UUIDs      []string `yaml:"uuid,single" max:"64"`
-	Driver     string   `yaml:"driver" words:"none vfio-pci nouveau"` // empty: the product's own
-	MIG        []string `yaml:"mig,single" max:"16"`                  // geometry of each of them
+	Driver     string   `yaml:"driver" words:"none vfio-pci nouveau"`      // empty: the product's own
+	MIG        []string `yaml:"mig,single" max:"16"`                       // geometry of each of them
+	Partitions string   `yaml:"compute-partition" words:"SPX DPX QPX CPX"` // amdgpu's mode of each of them; empty: SPX
 	MIGEnabled bool
 }
 
