@@ -39,6 +39,9 @@ func Enter(ctx context.Context, h *live.Host, o Options) (Entered, error) {
 	if ctx.Err() != nil {
 		return Entered{}, &Error{Err: context.Cause(ctx)}
 	}
+	if o.Uevents && !ownNetwork() {
+		return Entered{}, &Error{Err: errOwnNetwork, Hint: "give gpurig a network namespace: unshare -n gpurig host enter --uevents HOST"}
+	}
 	o = withDefaults(o)
 	ways := []way{firstWay(o), {user: firstWay(o).user}}
 	for _, w := range ways {

@@ -62,6 +62,9 @@ type Options struct {
 	Signals <-chan os.Signal
 	// UserNamespace takes the unprivileged way even where we are root.
 	UserNamespace bool
+	// Uevents has the kernel send the uevents of the host's devices in our network
+	// namespace, which must not be that of the real machine's first process.
+	Uevents bool
 	// Up, unless nil, is called when the command runs.
 	Up func()
 	// Prepared is a first process that was started before; nil: Enter starts it.

@@ -29,7 +29,8 @@ type server struct {
 	kernel *kernel
 	fds    []int // of real directories
 	fuse   *fusefs.Served
-	live   string // folder of the staging area that is /run/gpurig
+	events *kobjects // nil: none are sent
+	live   string    // folder of the staging area that is /run/gpurig
 	first  *process
 	up     chan struct{} // closed when the command runs
 	done   chan struct{}
@@ -46,7 +47,13 @@ func newServer(h *live.Host, o Options, first *process) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{h: h, o: o, area: -1, kernel: kernel, first: first, up: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
+	var events *kobjects
+	if o.Uevents {
+		if events, err = sendUevents(h); err != nil {
+			return nil, err
+		}
+	}
+	s := &server{h: h, o: o, events: events, area: -1, kernel: kernel, first: first, up: make(chan struct{}), done: make(chan struct{}, 1), ended: make(chan struct{})}
 	h.Watch(s.follow)
 	return s, nil
 }
@@ -70,6 +77,9 @@ func (s *server) plan(m host.Model) <-chan plan {
 // close gives everything up. Changes of the host are not followed any more.
 func (s *server) close() {
 	close(s.ended)
+	if s.events != nil {
+		s.events.close()
+	}
 	if s.stop != nil {
 		s.stop()
 		s.serving.Wait()
@@ -252,6 +262,11 @@ func (s *server) show(e live.Event) {
 	if s.mknod {
 		if err := s.nodes(e.Changes); err != nil {
 			show.Fprintf(s.o.Warn, "device nodes: %v\n", err)
+		}
+	}
+	if s.events != nil {
+		if err := s.events.changed(s.h, e.Changes); err != nil {
+			show.Fprintf(s.o.Warn, "%v\n", err)
 		}
 	}
 	for name, make := range s.o.Live {

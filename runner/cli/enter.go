@@ -18,6 +18,7 @@ import (
 
 func newHostEnter(s Streams) *cobra.Command {
 	var faults []string
+	var uevents bool
 	cmd := &cobra.Command{
 		Use:   "enter HOST [--fault FAULT]... [-- COMMAND [ARG...]]",
 		Short: "Run a command on a fake host",
@@ -43,10 +44,11 @@ It needs root, or a kernel that allows every user to create user namespaces.`,
 			if err != nil {
 				return err
 			}
-			return enterHost(cmd.Context(), s, h, fakemachine.Options{Command: command, Prepared: prepared})
+			return enterHost(cmd.Context(), s, h, fakemachine.Options{Command: command, Prepared: prepared, Uevents: uevents})
 		},
 	}
 	cmd.Flags().SetInterspersed(false)
+	cmd.Flags().BoolVar(&uevents, "uevents", false, "have the kernel send uevents of the host's devices, in the network namespace of gpurig, which must not be this machine's: unshare -n gpurig host enter --uevents HOST")
 	addFaults(cmd, &faults)
 	cmd.ValidArgsFunction = complete(hostNames, fixed())
 	return cmd
