@@ -42,7 +42,7 @@ list of its columns. Recordings of hosts (.txtar) are described in docs/hosts.md
 			if !ok {
 				err := fmt.Errorf("no schema of %q: want one of %s%s", args[0], strings.Join(names, ", "), strictdoc.Meant(args[0], names))
 				if args[0] == "recording" {
-					return hint(err, "a recording of a host is a text, described in docs/hosts.md; a record of a board has a schema")
+					return hint(err, "a record of a board has a schema; a recording of a host is a text: see docs/hosts.md")
 				}
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"slices"
@@ -198,8 +199,12 @@ func (c *Container) ended() (<-chan struct{}, context.CancelFunc) {
 // answer is answer of an error of this engine.
 func (e *engine) answer(err error) error { return e.why(answer(err)) }
 
-// why adds to an error of a request that got no answer how the engine ended.
+// why adds to an error of a request that got no answer how the engine ended. Where its
+// containerd did not answer, nobody asks it any more.
 func (e *engine) why(err error) error {
+	if below(err.Error()) {
+		e.sick.Store(true)
+	}
 	if !noAnswer(err) {
 		return err
 	}
@@ -211,7 +216,7 @@ func (e *engine) why(err error) error {
 
 func noAnswer(err error) bool {
 	var refused net.Error
-	return client.IsErrConnectionFailed(err) || errors.As(err, &refused)
+	return client.IsErrConnectionFailed(err) || errors.As(err, &refused) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // answer sorts an error of the engine: what it says of the configuration is its
@@ -226,6 +231,9 @@ func answer(err error) error {
 	if below(text) {
 		return fmt.Errorf("containerd, below the engine, does not answer: %w: %w", target.ErrBroken, err)
 	}
+	if strings.Contains(text, "failed to start shim") && (strings.Contains(text, "signal: killed") || strings.Contains(text, "connection refused")) {
+		return errors.Join(&target.EndedError{Program: "containerd's shim", How: "killed"}, err)
+	}
 	if lost || cerrdefs.IsConflict(err) || cerrdefs.IsNotFound(err) || strings.Contains(text, unix.ENOSPC.Error()) || strings.Contains(text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}
@@ -237,7 +245,7 @@ func answer(err error) error {
 //
 // Reference: grpc-go internal/transport and containerd/ttrpc client.go
 func below(text string) bool {
-	return slices.ContainsFunc([]string{"connection error: desc = ", "error reading from server: EOF", "ttrpc: closed", "containerd.sock: connect: "},
+	return slices.ContainsFunc([]string{"connection error: desc = ", "error reading from server: EOF", "transport is closing", "did not receive an exit event", "ttrpc: closed", "containerd.sock: connect: "},
 		func(s string) bool { return strings.Contains(text, s) })
 }
 
@@ -266,7 +274,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	r.Manager = observe.Docker
 	o, err := c.line.Look(r)
 	if err != nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, sandbox.Judged(errors.Join(target.ErrBroken, err), c.line.Lost))
 	}
 	c.engine.Identify(&o)
 	return o, nil
@@ -277,7 +285,8 @@ func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, erro
 	if c.line == nil {
 		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", p.Command[0], c.config.Name, target.ErrNotRunning)
 	}
-	return c.line.RunProgram(p)
+	ran, err := c.line.RunProgram(p)
+	return ran, sandbox.Judged(err, c.line.Lost)
 }
 
 // Stop is part of target.Container.
@@ -356,7 +365,7 @@ func (c *Container) Remove(ctx context.Context) error {
 	}
 	err = errors.Join(err, c.removeSpecs(), os.RemoveAll(c.outside("")), c.leave())
 	if err != nil {
-		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return fmt.Errorf("remove %s: %w", c.config.Name, errors.Join(target.ErrBroken, c.engine.why(err)))
 	}
 	return nil
 }

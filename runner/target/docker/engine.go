@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/moby/moby/client"
@@ -52,6 +53,7 @@ type engine struct {
 	unshare string           // of util-linux
 	pidns   *sandbox.PIDNS   // nil: a reboot failed
 	life    *sandbox.Service // of the daemon; nil: never started
+	sick    atomic.Bool      // its containerd did not answer
 	tc      *tc.DockerProvider
 	version string // "20.10.24+dfsg1"
 
@@ -138,6 +140,7 @@ func (e *engine) start(ctx context.Context) error {
 		return err
 	}
 	e.life = life
+	e.sick.Store(false)
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	for {

@@ -92,10 +92,15 @@ func (e *engine) stop(sig unix.Signal) error {
 // dead reports whether the engine has ended by itself. Its containers go with its
 // namespaces.
 func (e *engine) dead() bool {
-	if e.life.Over() {
+	if e.sick.Load() || e.life.Over() {
+		return true
+	}
+	// The engine may start another containerd, some day.
+	_, err := sandbox.Listener(e.Outside(execDir + "/containerd/containerd.sock"))
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
 		return true
 	}
 	// Its socket refuses a moment before its end is heard of.
-	_, err := sandbox.Listener(e.Outside(socketName))
+	_, err = sandbox.Listener(e.Outside(socketName))
 	return errors.Is(err, unix.ECONNREFUSED) && e.life.Why() != nil
 }

@@ -144,6 +144,9 @@ func (c *Container) Launch(ctx context.Context, cmd *exec.Cmd) error {
 	defer l.Close()
 	r, err := sandbox.Launch(ctx, cmd, l)
 	if errors.Is(err, sandbox.ErrEnded) {
+		if killed := r.Killed(); killed != nil {
+			return errors.Join(killed, c.Program.Forget())
+		}
 		// What it made stays where it did not come to its own end.
 		return errors.Join(c.Program.Problem(r.Output()), broken(c.Program.Forget()))
 	}
@@ -160,6 +163,14 @@ func broken(err error) error {
 		return errors.Join(target.ErrBroken, err)
 	}
 	return nil
+}
+
+// Judged is sandbox.Judged for what was done to the running container.
+func (c *Container) Judged(err error) error {
+	if c.run == nil {
+		return err
+	}
+	return sandbox.Judged(err, c.run.Lost)
 }
 
 // PID is the first process, as we see it; 0: not running.
@@ -180,7 +191,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	}
 	o, err := c.run.Look(r)
 	if err != nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.Config.Name, errors.Join(target.ErrBroken, err))
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.Config.Name, c.Judged(errors.Join(target.ErrBroken, err)))
 	}
 	c.Sandbox.Identify(&o)
 	return o, nil
@@ -191,7 +202,8 @@ func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, erro
 	if c.run == nil {
 		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", p.Command[0], c.Config.Name, target.ErrNotRunning)
 	}
-	return c.run.RunProgram(p)
+	ran, err := c.run.RunProgram(p)
+	return ran, c.Judged(err)
 }
 
 // End stops the container by a signal to its first process. The program then has the
@@ -201,10 +213,16 @@ func (c *Container) End(sig unix.Signal) error {
 		return fmt.Errorf("stop %s: %w", c.Config.Name, target.ErrNotRunning)
 	}
 	r := c.run
+	if lost := r.Lost(); lost != nil {
+		return fmt.Errorf("stop %s: %w", c.Config.Name, errors.Join(lost, c.kill()))
+	}
 	c.run = nil
 	said, err := r.Stop(sig)
 	if err != nil {
 		return fmt.Errorf("stop %s: %w", c.Config.Name, err)
+	}
+	if killed := r.Killed(); killed != nil {
+		return fmt.Errorf("stop %s: %w", c.Config.Name, errors.Join(killed, c.Program.Forget()))
 	}
 	if said != nil {
 		return fmt.Errorf("stop %s: %w", c.Config.Name, c.Program.Problem(r.Output()))

@@ -39,7 +39,7 @@ func (c *Container) change(ctx context.Context, verb string, h target.Host, p pl
 		err = c.carryOut(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", verb, c.Config.Name, err)
+		return fmt.Errorf("%s %s: %w", verb, c.Config.Name, c.Judged(err))
 	}
 	return nil
 }

@@ -104,6 +104,9 @@ func (c *Container) answer(ctx context.Context, err error) error {
 	if !ok || strings.Contains(e.Text, unix.ENOSPC.Error()) || strings.Contains(e.Text, unix.EDQUOT.Error()) {
 		return errors.Join(target.ErrBroken, err)
 	}
+	if strings.Contains(e.Text, "Failed to run: ") && strings.Contains(e.Text, "signal: killed") {
+		return errors.Join(&target.EndedError{Program: "a program of the daemon", How: "signal: killed"}, err)
+	}
 	if c.server.diskFull() { // liblxc cannot even write down why it failed
 		return errors.Join(target.ErrBroken, err, fmt.Errorf("%s: %w", c.server.Outside(""), unix.ENOSPC))
 	}
@@ -114,6 +117,9 @@ func (c *Container) answer(ctx context.Context, err error) error {
 		}
 		if why, ours := firstProblem(log); why != "" {
 			err = fmt.Errorf("%w: %s", err, why)
+			if !ours && strings.Contains(why, "Failed to receive the container state") { // and nothing before it
+				err = errors.Join(&target.EndedError{Program: "liblxc's monitor", How: "killed"}, err)
+			}
 			if !ours && slices.ContainsFunc(gaveUp, func(s string) bool { return strings.Contains(why, s) }) {
 				err = errors.Join(target.ErrBroken, err)
 			}
@@ -161,7 +167,7 @@ func (c *Container) Observe(_ context.Context, r observe.Request) (observe.Obser
 	r.Manager = string(c.server.api.Server().Flavour)
 	o, err := c.line.Look(r)
 	if err != nil {
-		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return observe.Observation{}, fmt.Errorf("observe %s: %w", c.config.Name, sandbox.Judged(errors.Join(target.ErrBroken, err), c.line.Lost))
 	}
 	if c.own == nil {
 		c.server.Identify(&o)
@@ -178,7 +184,8 @@ func (c *Container) Run(_ context.Context, p observe.Program) (observe.Ran, erro
 	if c.line == nil {
 		return observe.Ran{}, fmt.Errorf("run %s in %s: %w", p.Command[0], c.config.Name, target.ErrNotRunning)
 	}
-	return c.line.RunProgram(p)
+	ran, err := c.line.RunProgram(p)
+	return ran, sandbox.Judged(err, c.line.Lost)
 }
 
 // Stop is part of target.Container. It returns when the container's last hooks have
@@ -206,10 +213,15 @@ func (c *Container) stop(ctx context.Context) (monitor, error) {
 	defer line.Close()
 	ended, err := monitorOf(line.PID)
 	if err != nil {
-		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, sandbox.Judged(errors.Join(target.ErrBroken, err), line.Lost))
 	}
 	if err := c.server.api.Stop(ctx, c.name, stopSeconds, false); err != nil {
-		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(c.answer(ctx, err), ended.Close()))
+		if text := err.Error(); strings.Contains(text, "already stopped") || strings.Contains(text, "is not running") { // by whom?
+			err = sandbox.Judged(err, line.Lost)
+		} else {
+			err = c.answer(ctx, err)
+		}
+		return monitor{}, fmt.Errorf("stop %s: %w", c.config.Name, errors.Join(err, ended.Close()))
 	}
 	return ended, nil
 }
@@ -225,7 +237,7 @@ func (c *Container) Crash(context.Context) error {
 	c.line = nil
 	defer line.Close()
 	if err := kill(line.PID); err != nil {
-		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))
+		return fmt.Errorf("crash %s: %w", c.config.Name, sandbox.Judged(errors.Join(target.ErrBroken, err), line.Lost))
 	}
 	if err := c.server.RemoveCgroups(c.name); err != nil {
 		return fmt.Errorf("crash %s: %w", c.config.Name, errors.Join(target.ErrBroken, err))

@@ -38,7 +38,7 @@ func (c *Container) change(ctx context.Context, verb string, h target.Host, p pl
 		err = c.carryOut(ctx, e)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", verb, c.config.Name, err)
+		return fmt.Errorf("%s %s: %w", verb, c.config.Name, sandbox.Judged(err, c.line.Lost))
 	}
 	return nil
 }

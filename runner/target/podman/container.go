@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -96,6 +98,8 @@ func (c *Container) tidy(ctx context.Context, e oci.Edits) error {
 const (
 	runtimeFile = "bin/runc"
 	saidFile    = "said"
+
+	runtimeKilled = "the runtime was killed"
 )
 
 // write writes the Spec and Podman's configuration, and returns the Spec as text.
@@ -117,8 +121,8 @@ func (c *Container) write(e oci.Edits, p plan.Plan) (string, error) {
 		"storage.conf":    fmt.Sprintf("[storage]\ndriver = \"vfs\"\ngraphroot = %q\nrunroot = %q\n", c.Inside("graph"), c.Inside("run")),
 		"registries.conf": "",
 		// Of what a hook says, Podman repeats the first line that has "no such file" in it.
-		runtimeFile: fmt.Sprintf("#!%s\n%s \"$@\" || { code=$?; cat %s/run/*-containers/*/userdata/oci-log >%s; exit $code; }\n",
-			c.programs.shell, c.programs.runtime, c.Inside(""), c.Inside(saidFile)),
+		runtimeFile: fmt.Sprintf("#!%s\n%s \"$@\" || { code=$?; if [ $code -gt 128 ]; then echo %q; else cat %s/run/*-containers/*/userdata/oci-log; fi >>%s; exit $code; }\n",
+			c.programs.shell, c.programs.runtime, runtimeKilled, c.Inside(""), c.Inside(saidFile)),
 	} {
 		if err := os.WriteFile(c.Outside(name), []byte(content), 0o755); err != nil {
 			return "", err
@@ -185,12 +189,18 @@ func (c *Container) Forget() error {
 // Podman that ends without one was killed, or has a fault of its own.
 func (c *Container) Problem(output string) error {
 	said, _ := os.ReadFile(c.Outside(saidFile)) // there is one where the runtime failed
+	if strings.Contains(string(said), runtimeKilled) {
+		return &target.EndedError{Program: filepath.Base(c.programs.runtime), How: "killed"}
+	}
 	if words := cmp.Or(target.HookSaid(string(said)), target.HookSaid(output)); words != "" {
 		return errors.New(words)
 	}
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for _, line := range lines {
 		if words, ok := strings.CutPrefix(line, "Error: "); ok {
+			if strings.HasPrefix(words, "write child: ") || strings.Contains(words, "from conmon") {
+				return &target.EndedError{Program: "conmon", How: "killed", Words: words}
+			}
 			return errors.New("podman: " + words)
 		}
 	}
@@ -217,7 +227,29 @@ func (c *Container) Observe(ctx context.Context, r observe.Request) (observe.Obs
 
 // Stop is part of target.Container. Podman has the runtime delete the container, and
 // the poststop hooks run.
-func (c *Container) Stop(context.Context) error { return c.End(unix.SIGTERM) }
+// Without conmon nobody tells Podman of the end, and it waits for ever.
+func (c *Container) Stop(ctx context.Context) error {
+	if c.Running() && !c.monitored() {
+		return fmt.Errorf("stop %s: %w", c.Config.Name, errors.Join(errConmon, c.Crash(ctx)))
+	}
+	err := c.End(unix.SIGTERM)
+	if errors.Is(err, sandbox.ErrStillRunning) && !c.monitored() {
+		return errors.Join(errConmon, err)
+	}
+	return err
+}
+
+var errConmon error = &target.EndedError{Program: "conmon", How: "killed"}
+
+// monitored reports whether the container's conmon is there.
+func (c *Container) monitored() bool {
+	commands, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	return slices.ContainsFunc(commands, func(file string) bool {
+		text, err := os.ReadFile(file)
+		program, args, _ := strings.Cut(string(text), "\x00")
+		return err == nil && filepath.Base(program) == "conmon" && strings.Contains(args, c.Inside("run"))
+	})
+}
 
 // Configuration is part of target.Container: the Spec and the command.
 func (c *Container) Configuration() string { return c.given }

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupParents returns the folders in which containers of a process have their cgroups:
-// the root of each hierarchy, and, where that is another, the cgroup of its PID 1, in
-// which liblxc makes those of root (cgfsng.c). Ours have the hierarchy of devices alone;
+// cgroupParents returns the folders in which containers have their cgroups that are made
+// by a process with this root directory: the root of each hierarchy, and, where that is
+// another, the cgroup of its PID 1, in which liblxc makes those of root (cgfsng.c). Ours have the hierarchy of devices alone;
 // a daemon that was joined has what the machine has.
-func cgroupParents(pid int) ([]string, error) {
-	root := cgroupRoot(pid)
+func cgroupParents(rootDir string) ([]string, error) {
+	root := rootDir + "/sys/fs/cgroup"
 	mounts, err := hierarchies(root)
 	if err != nil {
 		return nil, err
 	}
-	first, err := os.ReadFile(fmt.Sprintf("/proc/%d/root/proc/1/cgroup", pid))
+	first, err := os.ReadFile(rootDir + "/proc/1/cgroup")
 	if err != nil {
 		return nil, err
 	}

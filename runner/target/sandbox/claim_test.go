@@ -91,7 +91,7 @@ func TestWhatAKilledRunLeftIsSweptAndNothingElse(t *testing.T) {
 					t.Fatal(err)
 				}
 				if os.Geteuid() == 0 {
-					parents, err := cgroupParents(os.Getpid())
+					parents, err := cgroupParents("/")
 					if err == nil {
 						err = sweepCgroups(parents)
 					}

@@ -21,7 +21,7 @@ func Join(pid int, parent string, p Programs) (_ *Sandbox, err error) {
 	if err := sweepDirs(parent); err != nil {
 		return nil, err
 	}
-	if k.parents, err = cgroupParents(k.pid); err != nil {
+	if k.parents, err = cgroupParents(k.outsideRoot()); err != nil {
 		return nil, err
 	}
 	if err := sweepCgroups(k.parents); err != nil {
@@ -63,7 +63,7 @@ func Join(pid int, parent string, p Programs) (_ *Sandbox, err error) {
 // Left returns what tells of a name in a daemon, the process pid, whether it starts with
 // the Prefix of a run that has ended, and that joined it with this parent.
 func Left(pid int, parent string) (func(name string) bool, error) {
-	parents, err := cgroupParents(pid)
+	parents, err := cgroupParents(rootOf(pid))
 	if err != nil {
 		return nil, err
 	}

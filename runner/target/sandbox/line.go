@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +31,10 @@ const (
 )
 
 // ErrEnded says that what should have started a container ended instead.
-var ErrEnded = errors.New("it has ended")
+var ErrEnded = errors.New("it ended instead of the container's start")
+
+// ErrStillRunning says that a program did not end after its container was told to.
+var ErrStillRunning = errors.New("still running")
 
 // A Line leads to the probe, the first process of a container.
 type Line struct {
@@ -139,6 +144,78 @@ func (l *Line) peer() error {
 	return nil
 }
 
+// Lost says how a run came to its end by itself: its program or the container's first
+// process was killed. Nil: both are there.
+func (r *Run) Lost() error {
+	select {
+	case <-r.ended:
+		lines := strings.Split(strings.TrimSpace(r.Output()), "\n")
+		return &target.EndedError{Program: programOf(r.cmd), How: howEnded(r.err), Words: lines[len(lines)-1]}
+	default:
+	}
+	return r.Line.Lost()
+}
+
+// Lost says that the container's first process was killed; nil: it is there.
+func (l *Line) Lost() error {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", l.PID))
+	_, state, _ := bytes.Cut(stat, []byte(") ")) // a zombie's parent is about to see it
+	if err != nil || bytes.HasPrefix(state, []byte("Z")) || bytes.HasPrefix(state, []byte("X")) {
+		return &target.EndedError{Program: "the container's first process", How: "killed"}
+	}
+	return nil
+}
+
+// Judged is an error of something that was done to a running container: where that ended
+// by itself meanwhile, which lost says, the error is of that, and target.ErrBroken.
+func Judged(err error, lost func() error) error {
+	if err == nil {
+		return nil
+	}
+	for range 50 { // its end shows a moment after what follows from it
+		if ended := lost(); ended != nil {
+			return errors.Join(ended, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return err
+}
+
+// Killed says that the program was killed, or the container's first process, whose status
+// programs hand on, after they have ended; nil: they came to their own end, whatever that
+// was.
+func (r *Run) Killed() error {
+	if <-r.ended; !killed(r.err) {
+		return nil
+	}
+	return r.Lost()
+}
+
+// killed says that somebody killed the process that err is the end of.
+func killed(err error) bool {
+	ended, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return false
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	return ok && (status.Signaled() || status.ExitStatus() == 128+int(unix.SIGKILL))
+}
+
+func howEnded(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// programOf names what a command runs, which may be in a namespace (Command).
+func programOf(cmd *exec.Cmd) string {
+	if filepath.Base(cmd.Args[0]) == "nsenter" && len(cmd.Args) > 2 {
+		return filepath.Base(cmd.Args[2])
+	}
+	return filepath.Base(cmd.Args[0])
+}
+
 // Output is what the program has said, standard output and error. It is to be
 // read after the program has ended.
 func (r *Run) Output() string { return r.output.String() }
@@ -186,7 +263,7 @@ func (r *Run) Stop(sig unix.Signal) (said, err error) {
 		return r.err, nil
 	case <-time.After(stopTime):
 		r.Kill()
-		return nil, fmt.Errorf("still running after %s: %w", stopTime, target.ErrBroken)
+		return nil, fmt.Errorf("%w after %s: %w", ErrStillRunning, stopTime, target.ErrBroken)
 	}
 }
 

@@ -33,12 +33,15 @@ type Programs struct{ Nsenter, Probe, Hook, Smoke string }
 // is in. One of them is hidden under our tmpfs, in the kept namespace only.
 var scratchDirs = []string{"/mnt", "/media", "/srv"}
 
-// A nsHolder is a helper process that holds a mount namespace, or somebody else's
-// process whose namespace we use as it is.
+// A nsHolder is a helper process that made a mount namespace and ends with us, or somebody
+// else's process whose namespace we use as it is. What the helper made we hold by
+// descriptors: somebody may kill it, and containers do not notice.
 type nsHolder struct {
 	stdin   io.Closer    // closing it ends the process; nil: it is somebody else's
 	wait    func() error // for its end
 	pid     int          // whose namespace it is
+	root    *os.File     // of the helper's namespace; nil: it is somebody else's
+	ns      *os.File     // that namespace
 	scratch string       // inside
 	joined  string       // outside, of somebody else's; empty: it is seen through pid
 	prefix  string
@@ -77,7 +80,13 @@ func startNSHolder(cgroup, runtime string, p Programs, enter target.Enter) (_ *n
 	if err := k.run(p.Probe, cgroup, enter); err != nil {
 		return nil, err
 	}
-	if k.parents, err = cgroupParents(k.pid); err != nil {
+	if k.root, err = os.OpenFile(fmt.Sprintf("/proc/%d/root", k.pid), unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+		return nil, err
+	}
+	if k.ns, err = os.Open(fmt.Sprintf("/proc/%d/ns/mnt", k.pid)); err != nil {
+		return nil, err
+	}
+	if k.parents, err = cgroupParents(k.outsideRoot()); err != nil {
 		return nil, err
 	}
 	if err := sweepCgroups(k.parents); err != nil {
@@ -119,8 +128,18 @@ func (k *nsHolder) Outside(p string) string {
 	if k.joined != "" {
 		return filepath.Join(k.joined, p)
 	}
-	return filepath.Join("/proc", fmt.Sprint(k.pid), "root", k.scratch, p)
+	return filepath.Join(k.outsideRoot(), k.scratch, p)
 }
+
+// outsideRoot is where the namespace's root directory is for us.
+func (k *nsHolder) outsideRoot() string {
+	if k.root == nil {
+		return rootOf(k.pid)
+	}
+	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), k.root.Fd())
+}
+
+func rootOf(pid int) string { return fmt.Sprintf("/proc/%d/root", pid) }
 
 // ByHand: see Inside.
 func (k *nsHolder) ByHand(p string) string {
@@ -130,14 +149,14 @@ func (k *nsHolder) ByHand(p string) string {
 	return k.Inside(p)
 }
 
-// cgroupRoot is where a process has its cgroups mounted, as we see it.
-func cgroupRoot(pid int) string { return fmt.Sprintf("/proc/%d/root/sys/fs/cgroup", pid) }
-
 // Command returns a program to be run in the namespace. It gets no environment
 // of ours: liblxc finds no newuidmap on such a PATH and, being root, writes the
 // maps itself, whatever /etc/subuid says.
 func (k *nsHolder) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	ns := fmt.Sprintf("--mount=/proc/%d/ns/mnt", k.pid)
+	if k.ns != nil {
+		ns = fmt.Sprintf("--mount=/proc/%d/fd/%d", os.Getpid(), k.ns.Fd())
+	}
 	cmd := exec.CommandContext(ctx, k.nsenter, append([]string{ns, program}, args...)...)
 	cmd.Env = []string{"PATH=" + k.Inside("nothing")}
 	cmd.Dir = "/"
@@ -172,7 +191,7 @@ func (k *nsHolder) Prefix() string { return k.prefix }
 
 // OutsideRuntime is where the folder is for us that got a tmpfs for a runtime's state.
 func (k *nsHolder) OutsideRuntime() string {
-	return filepath.Join("/proc", fmt.Sprint(k.pid), "root", k.runtime)
+	return filepath.Join(k.outsideRoot(), k.runtime)
 }
 
 // RemoveCgroups removes the cgroup directories of a container below our own, after what
@@ -187,11 +206,17 @@ func (k *nsHolder) close() error {
 	if k.stdin != nil {
 		errs = append(errs, removeCgroups(k.parents, k.prefix))
 		k.stdin.Close()
-		if err := k.wait(); err != nil {
+		if err := k.wait(); err != nil && !killed(err) {
 			errs = append(errs, fmt.Errorf("helper process: %w", err))
 		}
 		k.stdin = nil
 	}
+	for _, f := range []*os.File{k.root, k.ns} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	k.root, k.ns = nil, nil
 	if k.joined != "" {
 		errs = append(errs, removeCgroups(k.parents, k.prefix), os.RemoveAll(k.joined))
 	}
