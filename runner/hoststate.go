@@ -79,7 +79,7 @@ func (m *hostState) host() (target.Host, error) {
 	}
 	t, err := m.tree()
 	if err != nil {
-		return target.Host{}, fmt.Errorf("host %s: %w", m.id, err)
+		return target.Host{}, fmt.Errorf("host: %w", err)
 	}
 	return target.Host{Root: t, Sum: m.treeSum}, nil
 }
@@ -110,8 +110,9 @@ type hostCache struct {
 
 	source HostSource
 	specs  SpecSource
-	here   atomic.Pointer[hostState] // the hardware in place of every host; nil: hosts are fake
-	all    memo.Map[string, *hostState]
+	here   atomic.Pointer[hostState]    // the hardware in place of every host; nil: hosts are fake
+	named  memo.Map[string, *hostState] // before any change, by name or file
+	all    memo.Map[string, *hostState] // by what they are: files of the same content are one host
 }
 
 // maxStates bounds how many states of hosts are kept at a time, with their files,
@@ -128,7 +129,7 @@ func (p *hostCache) first(ctx context.Context, s *scenarios.Scenario) (*hostStat
 	if isFile(s.Host) {
 		id = s.File + ": " + s.Host
 	}
-	m, err := p.all.Get(ctx, id, func() (*hostState, error) {
+	m, err := p.named.Get(ctx, id, func() (*hostState, error) {
 		model, err := p.source.Host(s.Host, s.File)
 		if err != nil {
 			return nil, fmt.Errorf("host %s: %w", s.Host, err)
@@ -145,7 +146,12 @@ func (p *hostCache) first(ctx context.Context, s *scenarios.Scenario) (*hostStat
 				return nil, fmt.Errorf("host %s: %w", s.Host, err)
 			}
 		}
-		return newHostState(p.specs, id, model, recording, nil, faults)
+		m, err := newHostState(p.specs, "", model, recording, nil, faults)
+		if err != nil {
+			return nil, err
+		}
+		m.id = m.sum()
+		return p.all.Get(ctx, m.id, func() (*hostState, error) { return m, nil })
 	})
 	if err == nil && s.Driver != "" {
 		m, err = p.change(ctx, m, scenarios.Change{Driver: s.Driver})

@@ -24,7 +24,7 @@ func New(opts Options) (*Runner, error) {
 		return nil, err
 	}
 	p := &hostCache{source: opts.Hosts, specs: opts.Specs, images: image.NewSet(image.Bare{})}
-	p.all.Limit = maxStates
+	p.named.Limit, p.all.Limit = maxStates, maxStates
 	if opts.Hardware != nil {
 		m, err := opts.Hardware.machine()
 		if err != nil {

@@ -69,7 +69,7 @@ func (t *trial) become(text string, change func(fault.Fault) (fault.List, error)
 // there is not removed.
 func CheckChanges(ctx context.Context, s scenarios.Scenario) (line int, err error) {
 	p := &hostCache{source: Profiles{}, images: image.NewSet(image.Bare{})}
-	p.all.Limit = maxStates
+	p.named.Limit, p.all.Limit = maxStates, maxStates
 	done := map[[2]string]bool{}
 	for _, v := range scenarios.Expand(s) {
 		if done[[2]string{v.Host, v.Driver}] {
