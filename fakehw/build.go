@@ -29,9 +29,11 @@ func BuildWithout(m host.Model, gone []host.PCIFunction) (*tree.Tree, error) {
 	} {
 		part()
 	}
-	b.t.Share(b.around.tree)
-	b.system()
-	b.installedModules()
+	if b.err == nil {
+		b.t.Share(b.around.tree)
+		b.system()
+		b.installedModules()
+	}
 	if b.err != nil {
 		return nil, fmt.Errorf("build host: %w", b.err)
 	}

@@ -99,3 +99,25 @@ func TestDiscoverThroughNVMLEqualsTheModel(t *testing.T) {
 		})
 	}
 }
+
+// A machine with more GPUs than a bus has devices for ports, and one that cannot be.
+func TestManyGPUsAndNone(t *testing.T) {
+	m := load(t, "workstation")
+	g := m.GPUs[len(m.GPUs)-1]
+	for i := range 60 {
+		x := g
+		f := *g.PCI
+		f.BDF.Bus, f.IOMMUGroup = uint8(0x40+i), 100+i
+		x.PCI, x.Minor, x.Index, x.Card, x.Render, x.UUID = &f, -1, -1, -1, -1, ""
+		f.Driver = ""
+		m.GPUs = append(m.GPUs, x)
+	}
+	if _, err := fakehw.Build(m); err != nil {
+		t.Error(err)
+	}
+	twice := *g.PCI
+	m.Companions = append(m.Companions, twice)
+	if _, err := fakehw.Build(m); err == nil {
+		t.Error("two functions at one address were built")
+	}
+}

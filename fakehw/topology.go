@@ -101,15 +101,16 @@ func (b *builder) wire(c *catalog.Chassis, places []*function) *topology {
 	return t
 }
 
-// freePort is the address of the next root port on a root bus.
+// freePort is the address of the next root port on a root bus: one a device, and then
+// further functions of the devices. There is room for 248, and no host has as many GPUs.
 func (b *builder) freePort(t *topology, root uint32) string {
 	n := 1
 	if b.m.Tegra != nil {
 		n = 0
 	}
 	for ; ; n++ {
-		at := fmt.Sprintf("%04x:%02x:%02x.0", root>>8, root&0xff, n)
-		if !t.taken[at] {
+		at := fmt.Sprintf("%04x:%02x:%02x.%d", root>>8, root&0xff, n%32, n/32)
+		if !t.taken[at] || n == 255 {
 			return at
 		}
 	}

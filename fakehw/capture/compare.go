@@ -33,7 +33,8 @@ func (d Difference) Sentence(a, b string) string {
 // Compare lists what differs between two machines: system, driver, PCI
 // functions, GPUs with their MIG instances, vGPUs, device nodes, majors, and the
 // files of the driver. Attributes in /sys and /proc count as far as a model has them,
-// and the parameters of the driver's modules. The error says which of the two is
+// and the parameters of the driver's modules. Of a host that is played, what belongs to
+// the machine that plays it is no difference. The error says which of the two is
 // no machine that can be described.
 func Compare(a, b Machine) ([]Difference, error) {
 	x, failsInA, err := a.Broken()
@@ -44,11 +45,15 @@ func Compare(a, b Machine) ([]Difference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the second machine: %w", err)
 	}
+	played := a.Played || b.Played
+	if played {
+		x.OS.MergedUsr = y.OS.MergedUsr
+	}
 	c := &comparison{}
 	c.broken(&x, &y, failsInA, failsInB)
 	c.software(x, y)
-	libs, links, files := fileThings(a, x)
-	libs2, links2, files2 := fileThings(b, y)
+	libs, links, files := fileThings(a, x, played)
+	libs2, links2, files2 := fileThings(b, y, played)
 	c.things("libraries", libs, libs2)
 	c.hardware(x, y)
 	c.things("links", links, links2)

@@ -15,14 +15,18 @@ var compared = regexp.MustCompile(`^(/proc/driver/nvidia/params|/sys/module/[^/]
 // elsewhere are files that models or other parts of the comparison have.
 var elsewhere = regexp.MustCompile(`^(/dev/|/sys/|/proc/)|^/etc/os-release$|^/usr/lib/os-release$|\.pid$`)
 
+// lent are files that an entered host has from the machine that plays it: the loader, its
+// settings and its cache, and how the file system is laid out.
+var lent = regexp.MustCompile(`/ld-(linux|musl)[^/]*$|-linux-musl/|^/(bin|sbin|lib|lib64)$|^/etc/ld\.so\.(cache|conf|conf\.d(/.*)?)$|/ldconfig(\.real)?$`)
+
 // fileThings returns what is on disk, and the parameters of modules. The
 // driver's version and the folder of its libraries are told once, by the facts,
-// and not with each file.
-func fileThings(m Machine, model host.Model) (libs, links, rest map[string]thing) {
+// and not with each file. Where one machine is played, what it is lent is left out of both.
+func fileThings(m Machine, model host.Model, played bool) (libs, links, rest map[string]thing) {
 	libs, links, rest = map[string]thing{}, map[string]thing{}, map[string]thing{}
 	plain := placeless(model)
 	for _, e := range m.File.Entries {
-		if elsewhere.MatchString(e.Path) && !compared.MatchString(e.Path) || e.Kind == hosts.Dir && topFolder(e.Path) {
+		if elsewhere.MatchString(e.Path) && !compared.MatchString(e.Path) || e.Kind == hosts.Dir && topFolder(e.Path) || played && lent.MatchString(e.Path) {
 			continue
 		}
 		name := plain(e.Path)

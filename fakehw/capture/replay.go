@@ -27,6 +27,9 @@ type Machine struct {
 	File hosts.File
 	Tree *tree.Tree
 	NVML host.NVML // nil: there is none
+	// Played says that it is an entered fake host: what it has of the loader and of the
+	// top of the file system is the machine's that plays it.
+	Played bool
 }
 
 // Replay makes the machine that f records. Driver libraries are made anew: ELF

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurig/core/host"
+	"gpurig/fakehw/fusefs"
 )
 
 // withShell makes the command a shell, whose prompt names the host where somebody
@@ -77,4 +78,10 @@ func withFile(live map[string]func(host.Model) []byte, name, text string) map[st
 	}
 	out[name] = func(host.Model) []byte { return []byte(text) }
 	return out
+}
+
+// Inside reports whether this program runs on an entered host: its /sys is one of ours.
+func Inside() bool {
+	text, err := os.ReadFile("/proc/self/mounts")
+	return err == nil && strings.Contains(string(text), fusefs.Name+" /sys fuse."+fusefs.Name+" ")
 }

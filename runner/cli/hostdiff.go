@@ -9,6 +9,7 @@ import (
 
 	"gpurig/core/show"
 	"gpurig/fakehw/capture"
+	"gpurig/fakehw/machine"
 	"gpurig/fixtures/hosts"
 )
 
@@ -103,7 +104,9 @@ func openForDiff(name string, faults ...string) (capture.Machine, error) {
 		if err != nil {
 			return capture.Machine{}, err
 		}
-		return capture.Replay(f)
+		m, err := capture.Replay(f)
+		m.Played = machine.Inside()
+		return m, err
 	}
 	h, err := openHost(name, faults...)
 	if err != nil {
