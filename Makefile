@@ -190,9 +190,10 @@ test-slurm: build ## run the test in which a Slurm of several nodes runs shards 
 	@packaging/need.sh slurm machine
 	GPURIG_REQUIRE_SLURM=1 GPURIG_REQUIRE_MACHINE=1 $(GO) test -count=1 -v -run '^TestSlurm' ./runner/pipeline
 
-test-qemu: build ## run the tests that boot virtual machines; a skip is a failure here
+test-qemu: build ## run the tests and scenarios that boot virtual machines; a skip is a failure here
 	@packaging/qemu.sh
 	GPURIG_REQUIRE_QEMU=1 $(GO) test -count=1 ./fakehw/vfiouser ./runner/target/qemu
+	$(BIN)/gpurig run vm --target sim,vfio,qemu
 
 bench: build ## run the benchmarks, ours and the peers' side by side
 	$(GO) test -run '^$$' -bench . -benchmem ./...

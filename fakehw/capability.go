@@ -89,7 +89,9 @@ func (f *function) capabilities(c []byte) {
 		k.add(0x60, capPower, 0x03, 0x00, 0x08, 0x00)
 		k.add(0x68, capMSI, 0x80, 0x00)
 		f.express(k, 0x78, express{device: 0x112c8de1})
-		k.add(0xc8, capMSIX, f.msix(64)...)
+		if f.Class>>16 != 0x04 && f.Class>>16 != 0x0c { // sound and USB of a board have MSI alone
+			k.add(0xc8, capMSIX, f.msix(64)...)
+		}
 		k.extend(0x100, extErrors, 2, 0, 0, 0x00462030, 0, 0x6000)
 		f.virtualChain(k, 0xbcc, 0xc14)
 	}
@@ -204,7 +206,13 @@ func (f *function) express(k *chain, at int, x express) {
 
 // msix is an MSI-X capability of that many interrupts, where NVIDIA's boards have it.
 func (f *function) msix(count byte) []byte {
-	return []byte{count - 1, f.bound() << 7, 0x00, 0x00, 0xb9, 0x00, 0x00, 0x00, 0xba, 0x00}
+	table, pending := uint32(0xb9_0000), uint32(0xba_0000)
+	// A virtual function's window is smaller; where in it they are is unverified.
+	if size := f.resources[0][1] - f.resources[0][0] + 1; size < uint64(pending)+8 {
+		table, pending = uint32(size/2), uint32(size/4*3)
+	}
+	out := binary.LittleEndian.AppendUint32([]byte{count - 1, f.bound() << 7}, table)
+	return binary.LittleEndian.AppendUint32(out, pending)
 }
 
 // resizable says which sizes windows can have: the large one from 64 MiB on, others

@@ -28,7 +28,7 @@ const NativeAgrees = "agrees"
 
 // The closed lists of words.
 var (
-	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "docker", "docker-cdi", "sim-docker", "sim-oci", "oci", "podman", "sim-podman", "vfio"}
+	Targets    = []string{"sim", "lxc", "sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "docker", "docker-cdi", "sim-docker", "sim-oci", "oci", "podman", "sim-podman", "vfio", "qemu"}
 	CgroupList = []string{"v1", "v2"}
 	IDMapList  = []string{"none", "default"}
 	openList   = []string{"allowed", "denied", "no-mode", "nodev"}

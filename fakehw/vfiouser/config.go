@@ -107,6 +107,8 @@ func (s *space) vectors(kind uint32) uint32 {
 	switch {
 	case kind == irqIntx && s.reset[offPin] != 0:
 		return 1
+	case kind == irqError && s.caps[capExpress] != 0:
+		return 1
 	case kind == irqMSI && ok:
 		return 1 << (s.reset[at+2] >> 1 & 7)
 	case kind == irqMSIX && ok:

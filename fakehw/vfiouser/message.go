@@ -37,17 +37,18 @@ const (
 	maxMaps     = 65535                         // DMA windows at once; the protocol's default
 	maxFDs      = 16                            // in one message
 	major       = 0                             // version of the protocol
-	minor       = 1                             //
-	barRegions  = 6                             // BARs 0 to 5
-	romRegion   = 6                             //
-	confRegion  = 7                             //
-	regions     = 9                             // those of VFIO's PCI devices; 8 is VGA's
-	irqIntx     = 0                             //
-	irqMSI      = 1                             //
-	irqMSIX     = 2                             //
-	irqs        = 5                             // error and request have none
-	dmaUnmapAll = 1 << 1                        // VFIO_DMA_UNMAP_FLAG_ALL
-	maxVectors  = 2048                          // of MSI-X
+	minor       = 1
+	barRegions  = 6 // BARs 0 to 5
+	romRegion   = 6
+	confRegion  = 7
+	regions     = 9 // those of VFIO's PCI devices; 8 is VGA's
+	irqIntx     = 0
+	irqMSI      = 1
+	irqMSIX     = 2
+	irqError    = 3      // of PCI Express, which none of ours tells of
+	irqs        = 5      // requests to let go have none
+	dmaUnmapAll = 1 << 1 // VFIO_DMA_UNMAP_FLAG_ALL
+	maxVectors  = 2048   // of MSI-X
 	capsText    = `{"capabilities":{"max_msg_fds":16,"max_data_xfer_size":1048576,"pgsizes":4096}}`
 )
 

@@ -159,7 +159,7 @@ func TestAClientSeesTheFunction(t *testing.T) {
 			t.Errorf("region %d: %x; want %d bytes", region, got, want)
 		}
 	}
-	for kind, want := range map[uint32]uint32{irqIntx: 1, irqMSI: 8, irqMSIX: 6, 3: 0} {
+	for kind, want := range map[uint32]uint32{irqIntx: 1, irqMSI: 8, irqMSIX: 6, irqError: 1, 4: 0} {
 		if got := k.ask(cmdIRQInfo, words(16, 0, kind, 0)); le.Uint32(got[12:]) != want {
 			t.Errorf("interrupts of kind %d: %x; want %d", kind, got, want)
 		}

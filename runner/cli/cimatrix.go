@@ -194,7 +194,7 @@ func ciMatrix(s Streams, f matrixFlags, args []string) error {
 
 // programOf is the check of gpurig doctor that a target takes.
 var programOf = map[string]string{"lxc": "lxc", "lxd": "lxd", "lxd-native": "lxd", "incus": "incus", "incus-native": "incus",
-	"oci": "runc", "docker": "docker", "docker-cdi": "docker", "podman": "podman", "vfio": "machine"}
+	"oci": "runc", "docker": "docker", "docker-cdi": "docker", "podman": "podman", "vfio": "machine", "qemu": "qemu"}
 
 // portable refuses what is of this machine alone, or would be something else in a file.
 func (f *matrixFlags) portable(args []string) error {

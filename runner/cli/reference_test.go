@@ -226,7 +226,9 @@ func targetTable(t *testing.T) map[string]documentedTarget {
 	runc := must(sim.NewOCI(nil, "runc"))
 	runc.Simulated = false
 	machines := must(sim.New(nil))
-	machines.Simulated, machines.OnlyVMs = false, true
+	machines.OnlyVMs = true
+	booted := machines
+	machines.Simulated = false
 	return map[string]documentedTarget{
 		"sim":          {"simulated, as plain LXC makes them", must(sim.New(nil))},
 		"lxc":          {"made by LXC", (&lxc.LXC{}).Capabilities()},
@@ -243,6 +245,7 @@ func targetTable(t *testing.T) map[string]documentedTarget {
 		"sim-podman":   {"simulated, as Podman makes them", must(sim.NewEngine(nil, observe.Podman))},
 		"podman":       {"made by Podman with a CDI Spec of the plan", (&podman.Podman{}).Capabilities()},
 		"vfio":         {"virtual machines' monitors, beside simulated containers", machines},
+		"qemu":         {"virtual machines that boot, beside simulated containers", booted},
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"gpurig/runner/target/lxd"
 	"gpurig/runner/target/oci"
 	"gpurig/runner/target/podman"
+	"gpurig/runner/target/qemu"
 	"gpurig/runner/target/sim"
 	"gpurig/runner/target/vfio"
 	"gpurig/scenarios"
@@ -188,6 +189,7 @@ var targetMakers = []struct {
 	{"sim-podman", func(context.Context, lxd.Options) (target.Target, error) { return sim.NewEngine(nil, observe.Podman) }},
 	{"podman", func(context.Context, lxd.Options) (target.Target, error) { return podman.Open(podman.Options{}) }},
 	{"vfio", func(context.Context, lxd.Options) (target.Target, error) { return vfio.Open() }},
+	{"qemu", func(ctx context.Context, _ lxd.Options) (target.Target, error) { return qemu.Open(ctx) }},
 }
 
 func targetNames() []string {
@@ -199,8 +201,9 @@ func targetNames() []string {
 }
 
 // byName are targets that "auto" leaves out: a daemon makes each container in half
-// a second, which all scenarios together wait minutes for.
-var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "sim-docker", "docker", "docker-cdi", "sim-podman", "podman"}
+// a second, and a virtual machine boots in five, which all scenarios together wait
+// minutes for.
+var byName = []string{"sim-lxd", "lxd", "lxd-native", "incus", "incus-native", "sim-docker", "docker", "docker-cdi", "sim-podman", "podman", "qemu"}
 
 // openTargets opens the targets of --target. "auto" is the simulation and every
 // other target that this machine can make containers on, those byName left out.

@@ -27,6 +27,8 @@ import (
 	"gpurig/fakehw/mntns"
 	"gpurig/fakehw/profiles"
 	"gpurig/runner/lxdapi"
+	"gpurig/runner/target"
+	"gpurig/runner/target/qemu"
 	"gpurig/scenarios"
 )
 
@@ -68,6 +70,7 @@ func Examine(ctx context.Context) []Check {
 		program(ctx, "incus", "containers of Incus", lxdapi.Incus.Daemon(), []string{"--version"}, "apt-get install incus-base, on Debian 12 from bookworm-backports"),
 		program(ctx, "docker", "containers of Docker", "dockerd", []string{"--version"}, "apt-get install docker.io"),
 		program(ctx, "podman", "containers of Podman", "podman", []string{"--version"}, "apt-get install podman"),
+		vm(ctx),
 		beside("cdi-hook"),
 		landlock(),
 		seccomp(),
@@ -178,6 +181,21 @@ func program(ctx context.Context, name, use, prog string, version []string, inst
 		}
 		first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 		c.Detail = p + ", version " + strings.TrimPrefix(strings.TrimPrefix(first, name+" version "), "Docker version ")
+	}
+	return c
+}
+
+// vm looks for what target qemu boots virtual machines of.
+func vm(ctx context.Context) Check {
+	c := Check{Name: "qemu", For: "virtual machines that boot, by emulation", State: Yes}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	p, err := qemu.Find(ctx, "")
+	if c.Detail = p.String(); err != nil {
+		c.State, c.Detail = No, oneLine(err)
+		if e, ok := errors.AsType[*target.CannotError](err); ok {
+			c.Detail, c.Hint = e.Why, e.Hint
+		}
 	}
 	return c
 }

@@ -10,7 +10,7 @@ import (
 // A Difference is one entry that two observations disagree on. A and B are the
 // entry in each, as one line; empty: it is not there.
 type Difference struct {
-	Part string `json:"part"` // "nodes", "mounts", "links", "files", "contents", "found", "libraries", "env", "groups", "smoke", "problems"
+	Part string `json:"part"` // "nodes", "mounts", "links", "files", "contents", "found", "libraries", "env", "groups", "smoke", "functions", "problems"
 	What string `json:"what"` // the path or name
 	A    string `json:"a,omitempty"`
 	B    string `json:"b,omitempty"`
@@ -49,6 +49,7 @@ func Compare(a, b Observation) (diffs []Difference, entered int) {
 	add("env", entries(a.Env, envEntry), entries(b.Env, envEntry))
 	add("groups", entries(a.Groups, groupEntry), entries(b.Groups, groupEntry))
 	add("smoke", smokeEntries(a.Smoke), smokeEntries(b.Smoke))
+	add("functions", entries(a.Functions, GuestFunction.entry), entries(b.Functions, GuestFunction.entry))
 	add("problems", entries(a.Problems, problemEntry), entries(b.Problems, problemEntry))
 	return diffs, entered
 }

@@ -39,9 +39,10 @@ const (
 	window64    = 0x10_0000
 	windowUnset = 0x2000_0000
 	romIndex    = 6
-
-	above4G = 1 << 32
 )
+
+// Above4G is the first address that takes a 64-bit window.
+const Above4G = 1 << 32
 
 const pciDevices = "/sys/bus/pci/devices/"
 
@@ -219,6 +220,8 @@ func (f GuestFunction) entry() entry {
 	}
 	for _, w := range f.Windows {
 		switch where := ""; {
+		case w.Index == romIndex && f.Class>>8 == pci.ClassVGA>>8:
+			text += ", ROM" // of the first screen, the kernel shows a copy of 128 KiB in its place
 		case w.Index == romIndex:
 			text += ", ROM " + w.size()
 		case w.Flags&windowIO != 0:
@@ -226,7 +229,7 @@ func (f GuestFunction) entry() entry {
 		default:
 			if w.Start == 0 {
 				where = " unassigned"
-			} else if w.Start >= above4G {
+			} else if w.Start >= Above4G {
 				where = " above 4G"
 			}
 			text += fmt.Sprintf(", BAR%d %s %s%s", w.Index, w.size(), w.kind(), where)

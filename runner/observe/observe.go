@@ -23,8 +23,10 @@ type Observation struct {
 	Groups    []uint32  `json:"groups,omitempty"`
 	Contents  []Content `json:"contents,omitempty"`
 	Found     []Found   `json:"found,omitempty"`
-	Smoke     *Smoke    `json:"smoke,omitempty"`    // nil: not asked for
-	Problems  []string  `json:"problems,omitempty"` // what could not be looked at, and why; none: the observation is complete
+	Smoke     *Smoke    `json:"smoke,omitempty"` // nil: not asked for
+	// Functions are what a virtual machine has below its root ports, by port.
+	Functions []GuestFunction `json:"functions,omitempty"`
+	Problems  []string        `json:"problems,omitempty"` // what could not be looked at, and why; none: the observation is complete
 }
 
 // An Access is what came of opening a device node.

@@ -104,6 +104,7 @@ func (j *judge) carriedMachine() {
 	if len(j.ev.VFIOPlan.Devices) > 0 && len(j.ev.Seen.Nodes) == 0 {
 		j.add(Inside, "monitor", "nodes of the devices", "none")
 	}
+	j.guest()
 	if j.ev.Host == nil {
 		return
 	}
@@ -117,6 +118,40 @@ func (j *judge) carriedMachine() {
 			}
 		case f.VGPU == 0 && !strings.HasSuffix(f.Driver, "vfio-pci"):
 			j.add(Host, deviceName(d), "a driver of VFIO", "driver "+f.Driver)
+		}
+	}
+}
+
+// guest judges what the machine has below its root ports: the functions of the plan, each
+// where the plan has it, no others, and a place above 4 GiB within what the port reserves.
+func (j *judge) guest() {
+	planned := map[string]bool{}
+	at := func(port, function int) string { return fmt.Sprintf("port %d.%d", port, function) }
+	for _, d := range j.ev.VFIOPlan.Devices {
+		if d.Type != "" {
+			continue // whatever its driver makes of it
+		}
+		place := at(d.Port, d.Slot)
+		planned[place] = true
+		var there bool
+		var high uint64 // bytes
+		for _, f := range j.ev.Seen.Functions {
+			there = there || f.Port == d.Port && int(f.BDF.Function) == d.Slot
+			for _, w := range f.Windows {
+				if f.Port == d.Port && w.Prefetchable64() && w.Start >= observe.Above4G {
+					high += w.Size
+				}
+			}
+		}
+		if !there {
+			j.add(Inside, deviceName(d), "a function at "+place, "nothing")
+		} else if d.Window > 0 && (high == 0 || high > d.Window) { // what their port reserves
+			j.add(Inside, deviceName(d), fmt.Sprintf("up to %d bytes of windows above 4 GiB", d.Window), fmt.Sprint(high))
+		}
+	}
+	for _, f := range j.ev.Seen.Functions {
+		if place := at(f.Port, int(f.BDF.Function)); !planned[place] {
+			j.add(Inside, place, "nothing", f.ID.String())
 		}
 	}
 }

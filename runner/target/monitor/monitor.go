@@ -1,9 +1,10 @@
 // Package monitor does what a virtual machine monitor and its manager do with GPUs:
 // it carries the plan out on the host, opens the nodes of the devices,
 // keeps them open while the machine runs, and returns the devices. No
-// machine boots; its devices are derived from what the monitor has open.
+// machine boots; its devices are derived from what the monitor has open, and what it
+// would see from the plan and the host's files.
 //
-// Targets sim and vfio provide the host, in memory or not.
+// Targets sim and vfio provide the host, in memory or not; target qemu boots the machine.
 package monitor
 
 import (
@@ -16,6 +17,8 @@ import (
 	"syscall"
 
 	"gpurig/core/hookspec"
+	"gpurig/core/host"
+	"gpurig/core/pci"
 	"gpurig/core/plan"
 	"gpurig/core/vfio"
 	"gpurig/runner/observe"
@@ -36,6 +39,7 @@ type VM struct {
 	open    []io.Closer
 	nodes   []observe.Node
 	args    []string
+	sees    []observe.GuestFunction
 	running bool
 	removed bool
 }
@@ -84,6 +88,10 @@ func (m *VM) take(on target.Sys) error {
 		paths = append(paths, n.Control, n.Device)
 	}
 	m.args = vfio.Arguments(m.had, all)
+	var err error
+	if m.sees, err = expected(on, m.had.Devices); err != nil {
+		return err
+	}
 	slices.Sort(paths)
 	for _, p := range slices.Compact(paths) {
 		info, err := on.Lstat(p)
@@ -108,6 +116,36 @@ func (m *VM) take(on target.Sys) error {
 	return nil
 }
 
+// expected is what a machine with the devices sees below its root ports: functions as
+// the host has them, with the prefetchable windows of 64 bits from 4 GiB on. What a
+// vGPU looks like only its driver knows, so that there is none of it.
+func expected(on host.Root, devices []vfio.Device) ([]observe.GuestFunction, error) {
+	var out []observe.GuestFunction
+	for _, d := range devices {
+		if d.Type != "" {
+			continue
+		}
+		f, err := observe.ReadFunction(on, d.BDF)
+		if err != nil {
+			return nil, err
+		}
+		f.Port, f.BDF = d.Port, pci.BDF{Function: uint8(d.Slot)}
+		for i := range f.Windows {
+			if f.Windows[i].Start = 1; f.Windows[i].Prefetchable64() {
+				f.Windows[i].Start = observe.Above4G
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// Given is what the running machine's QEMU is told, and the devices that are in it, in
+// order; on is the host that they are of.
+func (m *VM) Given() (arguments []string, devices []vfio.Device, on host.Root) {
+	return m.args, m.had.Devices, m.on
+}
+
 // back closes what is open and returns what the host has of it still.
 func (m *VM) back(ctx context.Context) error {
 	err := m.close()
@@ -123,7 +161,7 @@ func (m *VM) close() error {
 	for _, f := range m.open {
 		errs = append(errs, f.Close())
 	}
-	m.open, m.nodes, m.args, m.running = nil, nil, nil, false
+	m.open, m.nodes, m.args, m.sees, m.running = nil, nil, nil, nil, false
 	return errors.Join(errs...)
 }
 
@@ -142,7 +180,7 @@ func (m *VM) Observe(context.Context, observe.Request) (observe.Observation, err
 	if !m.running {
 		return observe.Observation{}, target.ErrNotRunning
 	}
-	return observe.Observation{Nodes: slices.Clone(m.nodes)}, nil
+	return observe.Observation{Nodes: slices.Clone(m.nodes), Functions: slices.Clone(m.sees)}, nil
 }
 
 // LookAtHost is part of target.Machine.

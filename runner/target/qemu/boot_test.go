@@ -45,7 +45,7 @@ func find(t *testing.T) qemu.Programs {
 
 // passed are the arguments of a machine that gets these GPUs of a host, and the functions
 // that it has then, in order.
-func passed(t *testing.T, profile string, gpus ...string) (host.Root, []string, []pci.BDF, vfio.Plan) {
+func passed(t *testing.T, profile string, gpus ...string) (host.Root, []string, []pci.BDF) {
 	t.Helper()
 	p, err := profiles.Load(profile)
 	if err != nil {
@@ -80,7 +80,7 @@ func passed(t *testing.T, profile string, gpus ...string) (host.Root, []string, 
 		}
 		nodes, functions = append(nodes, n), append(functions, d.BDF)
 	}
-	return r, vfio.Arguments(plan, nodes), functions, plan
+	return r, vfio.Arguments(plan, nodes), functions
 }
 
 func texts(all []observe.GuestFunction) string {
@@ -95,16 +95,22 @@ func texts(all []observe.GuestFunction) string {
 var addresses = regexp.MustCompile(`Memory at ([0-9a-f]+) `)
 
 // A machine boots with the arguments that are written for the host of Kata's guide, and
-// sees the GPU as the guide's lspci prints it. The GPU is pulled out by the button of its
-// slot, plugged in again while the machine runs, and falls off the bus. Behind a port that
-// reserves nothing its large window finds no place (large-bar).
+// sees the GPU as the guide's lspci prints it. A GeForce with its audio is plugged into a
+// second port of it, pulled out by the button of the slot, and plugged into a third port,
+// which reserves nothing, so that its large window finds no place (large-bar). At last the
+// guide's GPU falls off the bus.
 func TestBootedMachineSeesItsGPU(t *testing.T) {
 	p := find(t)
-	root, arguments, functions, _ := passed(t, "vgpu-a100", "0000:d0:00.0")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	second := "-device pcie-root-port,id=gpuport1,bus=pcie.0,chassis=101,slot=1"
-	g, err := qemu.Boot(ctx, p, append(slices.Clone(arguments), strings.Fields(second)...), root, functions)
+	root, arguments, functions := passed(t, "vgpu-a100", "0000:d0:00.0")
+	home, more, both := passed(t, "workstation", "0000:0a:00.0")
+	below := func(port string) []string {
+		all := strings.ReplaceAll(strings.Join(more, "\n"), "gpuport0", "gpuport"+port)
+		return strings.Split(strings.ReplaceAll(all, "chassis=100,slot=0", "chassis=10"+port+",slot="+port), "\n")
+	}
+	ports := append(slices.Clone(below("1")[:2]), "-device", "pcie-root-port,id=gpuport2,bus=pcie.0,chassis=102,slot=2")
+	g, err := qemu.Boot(ctx, p, append(slices.Clone(arguments), ports...), root, functions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,41 +123,45 @@ func TestBootedMachineSeesItsGPU(t *testing.T) {
 		"\n\tRegion 0: Memory at X (32-bit, non-prefetchable) [size=16M]" +
 		"\n\tRegion 1: Memory at X (64-bit, prefetchable) [size=32G]" +
 		"\n\tRegion 3: Memory at X (64-bit, prefetchable) [size=32M]"
-	sees := func(when string) {
-		t.Helper()
-		seen, err := g.Until(ctx, func(f []observe.GuestFunction) bool { return len(f) == 1 })
-		if got := addresses.ReplaceAllString(texts(seen), "Memory at X "); err != nil || got != guide {
-			t.Fatalf("%s: %v\n%s\nwant\n%s", when, err, texts(seen), guide)
-		}
-		for _, w := range seen[0].Windows {
-			if w.Start == 0 || w.Prefetchable64() != (w.Start>>32 != 0) {
-				t.Errorf("%s: region %d at %#x; want the 64-bit ones, and no others, above 4G", when, w.Index, w.Start)
-			}
+	seen, err := g.Look(ctx)
+	if got := addresses.ReplaceAllString(texts(seen), "Memory at X "); err != nil || got != guide {
+		t.Fatalf("%v\n%s\nwant\n%s", err, texts(seen), guide)
+	}
+	for _, w := range seen[0].Windows {
+		if w.Start == 0 || w.Prefetchable64() != (w.Start >= observe.Above4G) {
+			t.Errorf("region %d at %#x; want the 64-bit ones, and no others, above 4G", w.Index, w.Start)
 		}
 	}
-	sees("booted")
-	if err := g.Unplug(ctx, "gpuport0-0"); err != nil {
+	large := func(f []observe.GuestFunction) bool {
+		return len(f) == 3 && slices.ContainsFunc(f[1].Windows, func(w observe.Window) bool { return w.Size == 32<<30 && w.Start >= observe.Above4G })
+	}
+	if err := g.Plug(ctx, below("1"), home, both); err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := g.Until(ctx, func(f []observe.GuestFunction) bool { return len(f) == 0 }); err != nil {
-		t.Fatalf("pulled out, and still there: %v\n%s", err, texts(gone))
+	seen, err = g.Until(ctx, large)
+	if err != nil || seen[1].Port != 1 || seen[1].ID.Device != 0x2684 || seen[2].Port != 1 || seen[2].BDF.Function != 1 {
+		t.Fatalf("plugged in: %v\n%s", err, texts(seen))
 	}
-	if err := g.Plug(ctx, arguments, root, functions); err != nil {
+	if err := g.Unplug(ctx, "gpuport1-0"); err != nil {
 		t.Fatal(err)
 	}
-	sees("plugged in again")
+	if seen, err = g.Until(ctx, func(f []observe.GuestFunction) bool { return len(f) == 1 }); err != nil {
+		t.Fatalf("pulled out, and still there: %v\n%s", err, texts(seen))
+	}
+	if err := g.Plug(ctx, below("2"), home, both); err != nil {
+		t.Fatal(err)
+	}
+	// The audio's only window comes last.
+	seen, err = g.Until(ctx, func(f []observe.GuestFunction) bool {
+		return len(f) == 3 && len(f[2].Windows) > 0 && f[2].Windows[0].Start > 0
+	})
+	if err != nil || seen[1].Port != 2 || large(seen) {
+		t.Errorf("behind a port that reserves nothing: %v\n%s", err, texts(seen))
+	}
 	if err := g.Lose("gpuport0-0"); err != nil {
 		t.Fatal(err)
 	}
-	if lost, err := g.Look(ctx); err != nil || len(lost) != 1 || !lost[0].Lost {
-		t.Errorf("a GPU that fell off the bus: %v\n%s", err, texts(lost))
-	}
-	small := strings.Split(strings.ReplaceAll(strings.Join(arguments, "\n"), "gpuport0", "gpuport1"), "\n")
-	if err := g.Plug(ctx, small, root, functions); err != nil {
-		t.Fatal(err)
-	}
-	all, err := g.Until(ctx, func(f []observe.GuestFunction) bool { return len(f) == 2 })
-	if err != nil || all[1].Port != 1 || slices.ContainsFunc(all[1].Windows, func(w observe.Window) bool { return w.Index == 1 && w.Start > 0 }) {
-		t.Errorf("behind a port that reserves nothing: %v\n%s", err, texts(all))
+	if seen, err = g.Look(ctx); err != nil || len(seen) != 3 || !seen[0].Lost || seen[1].Lost {
+		t.Errorf("a GPU that fell off the bus: %v\n%s", err, texts(seen))
 	}
 }

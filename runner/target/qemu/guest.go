@@ -30,7 +30,7 @@ type Guest struct {
 	dir     string
 	cmd     *exec.Cmd
 	ended   chan struct{}
-	monitor *monitor
+	monitor *qmp
 	serial  net.Conn
 	lines   *bufio.Reader
 	errs    strings.Builder // of QEMU
@@ -48,6 +48,13 @@ type served struct {
 	done     chan struct{}
 }
 
+// bounded bounds a boot, and everything else that a guest does. An emulated one boots in
+// 5 s where it has a processor to itself.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	const patience = 5 * time.Minute
+	return context.WithTimeoutCause(ctx, patience, fmt.Errorf("the guest does not answer within %s", patience))
+}
+
 // memory is what a guest has, in MiB: a kernel and one program need no more.
 const memory = "256"
 
@@ -55,6 +62,8 @@ const memory = "256"
 // core/vfio name, and waits until its first process answers. The functions are those of
 // from, in the order of the arguments. Nil arguments make a machine without any.
 func Boot(ctx context.Context, p Programs, arguments []string, from host.Root, functions []pci.BDF) (*Guest, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	ports, passed, err := devices(arguments)
 	if err == nil && len(passed) != len(functions) {
 		err = fmt.Errorf("%d functions, and %d in the arguments", len(functions), len(passed))
@@ -105,7 +114,7 @@ func (g *Guest) start(ctx context.Context, p Programs, args []string) error {
 	}
 	defer theirSerial.Close()
 	g.serial, g.lines = serial, bufio.NewReader(serial)
-	qmp, theirQMP, err := pair("qmp")
+	control, theirQMP, err := pair("qmp")
 	if err != nil {
 		return err
 	}
@@ -127,11 +136,11 @@ func (g *Guest) start(ctx context.Context, p Programs, args []string) error {
 	}()
 	if err := <-started; err != nil {
 		g.cmd = nil
-		return errors.Join(err, qmp.Close())
+		return errors.Join(err, control.Close())
 	}
 	theirSerial.Close()
 	theirQMP.Close()
-	g.monitor = newMonitor(qmp)
+	g.monitor = newQMP(control)
 	if err := g.monitor.greet(ctx); err != nil {
 		return err
 	}
@@ -217,6 +226,8 @@ func (g *Guest) answer(ctx context.Context) (guest.Answer, error) {
 
 // Look asks the guest what it sees.
 func (g *Guest) Look(ctx context.Context) ([]observe.GuestFunction, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	if _, err := fmt.Fprintln(g.serial, guest.Look); err != nil {
 		return nil, g.explained(err)
 	}
@@ -234,7 +245,7 @@ func (g *Guest) Look(ctx context.Context) ([]observe.GuestFunction, error) {
 // last is returned with the error.
 func (g *Guest) Until(ctx context.Context, wanted func([]observe.GuestFunction) bool) ([]observe.GuestFunction, error) {
 	for {
-		seen, err := g.Look(ctx)
+		seen, err := g.Look(context.WithoutCancel(ctx)) // half an answer is none to go on from
 		if err != nil || wanted(seen) {
 			return seen, err
 		}
@@ -249,6 +260,8 @@ func (g *Guest) Until(ctx context.Context, wanted func([]observe.GuestFunction) 
 // Plug plugs the devices of a plan's arguments into the running machine, whose root ports
 // they name. A port tells its guest when it gets function 0, so that one is last.
 func (g *Guest) Plug(ctx context.Context, arguments []string, from host.Root, functions []pci.BDF) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	_, passed, err := devices(arguments)
 	if err == nil && len(passed) != len(functions) {
 		err = fmt.Errorf("%d functions, and %d in the arguments", len(functions), len(passed))
@@ -271,20 +284,27 @@ func (g *Guest) Plug(ctx context.Context, arguments []string, from host.Root, fu
 
 // Unplug asks the guest to let the device with this id go, as a person who presses the
 // button of its slot, and waits until it has. All functions of its slot go with it.
+// QEMU 11.1 does not survive it if one of them has MSI-X.
 func (g *Guest) Unplug(ctx context.Context, id string) error {
 	s := g.served[id]
 	if s == nil {
 		return fmt.Errorf("no device %q", id)
 	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
 	if err := g.monitor.execute(ctx, "device_del", map[string]string{"id": id}); err != nil {
-		return err
+		return g.explained(err)
 	}
 	var errs []error
 	for other, o := range g.served {
-		if o.device["bus"] == s.device["bus"] {
-			errs = append(errs, g.monitor.await(ctx, "DEVICE_DELETED", other), o.end())
-			delete(g.served, other)
+		if o.device["bus"] != s.device["bus"] {
+			continue
 		}
+		if err := g.monitor.await(ctx, "DEVICE_DELETED", other); err != nil {
+			return errors.Join(append(errs, g.explained(err))...)
+		}
+		errs = append(errs, o.end())
+		delete(g.served, other)
 	}
 	return errors.Join(errs...)
 }
@@ -304,8 +324,8 @@ func (g *Guest) explained(err error) error {
 	console, _ := os.ReadFile(g.dir + "/console")
 	select {
 	case <-g.ended: // then nobody writes to errs
-		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(g.errs.String()))
-	default:
+		err = fmt.Errorf("%w: %s; %s", err, g.cmd.ProcessState, strings.TrimSpace(g.errs.String()))
+	case <-time.After(time.Second): // its connections end before it does
 	}
 	if n := len(console); n > 0 {
 		err = fmt.Errorf("%w; the console's end: %s", err, strings.TrimSpace(string(console[max(0, n-500):])))

@@ -25,6 +25,16 @@ type Programs struct {
 	Probe  string   // its first process
 }
 
+// String names the files that count.
+func (p Programs) String() string {
+	for _, word := range p.QEMU {
+		if filepath.Base(word) == "qemu-system-x86_64" {
+			return word + ", kernel " + p.Kernel
+		}
+	}
+	return ""
+}
+
 // Find looks for them: a QEMU of this machine that has vfio-user, else that of Dir. An
 // empty probe is the one beside this program. The error is a *target.CannotError.
 func Find(ctx context.Context, probe string) (Programs, error) {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// A monitor is QEMU's side for machines, QMP. It is used by one goroutine at a time.
+// A qmp is QEMU's side for machines, QMP. It is used by one goroutine at a time.
 //
 // Reference: https://www.qemu.org/docs/master/interop/qmp-spec.html
-type monitor struct {
+type qmp struct {
 	conn   net.Conn
 	dec    *json.Decoder
 	events []event // that nobody has awaited yet
@@ -37,10 +37,10 @@ type message struct {
 	} `json:"error"`
 }
 
-func newMonitor(conn net.Conn) *monitor { return &monitor{conn: conn, dec: json.NewDecoder(conn)} }
+func newQMP(conn net.Conn) *qmp { return &qmp{conn: conn, dec: json.NewDecoder(conn)} }
 
 // greet takes the connection into use.
-func (m *monitor) greet(ctx context.Context) error {
+func (m *qmp) greet(ctx context.Context) error {
 	if _, err := m.next(ctx); err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func (m *monitor) greet(ctx context.Context) error {
 }
 
 // next reads one message.
-func (m *monitor) next(ctx context.Context) (message, error) {
+func (m *qmp) next(ctx context.Context) (message, error) {
 	defer until(ctx, m.conn)()
 	var x message
 	err := m.dec.Decode(&x)
@@ -68,7 +68,7 @@ func until(ctx context.Context, conn net.Conn) func() {
 }
 
 // execute has QEMU do something. What arrives meanwhile is kept.
-func (m *monitor) execute(ctx context.Context, command string, arguments any) error {
+func (m *qmp) execute(ctx context.Context, command string, arguments any) error {
 	call := map[string]any{"execute": command}
 	if arguments != nil {
 		call["arguments"] = arguments
@@ -90,10 +90,10 @@ func (m *monitor) execute(ctx context.Context, command string, arguments any) er
 	}
 }
 
-// await waits for an event of a device; empty: of whatever.
-func (m *monitor) await(ctx context.Context, name, device string) error {
+// await waits for an event of a device.
+func (m *qmp) await(ctx context.Context, name, device string) error {
 	for {
-		if i := slices.IndexFunc(m.events, func(e event) bool { return e.Name == name && (device == "" || e.Data.Device == device) }); i >= 0 {
+		if i := slices.IndexFunc(m.events, func(e event) bool { return e.Name == name && e.Data.Device == device }); i >= 0 {
 			m.events = slices.Delete(m.events, i, i+1)
 			return nil
 		}
