@@ -68,6 +68,12 @@ func TestMergeOfManyMachinesLosesNothing(t *testing.T) {
 		t.Errorf("complete %v, %d passed, notes %q; want %d and %q", got.Complete, got.Totals.Pass, got.Notes, all-170, want)
 	}
 
+	// A shard that ended once is not cut short, whichever report of it comes last.
+	got, err = reports.Merge(append(slices.Clone(came), parts[40], cut))
+	if err != nil || got.Complete || !slices.Equal(got.Notes, want[:1]) {
+		t.Errorf("with one missing: complete %v, notes %q, %v; want %q", got.Complete, got.Notes, err, want[:1])
+	}
+
 	// What came late is added, in whatever order, and the part that was cut short stays.
 	slices.Reverse(came)
 	got, err = reports.Merge(append(came, lost, parts[40]))
