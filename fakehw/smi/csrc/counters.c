@@ -130,7 +130,7 @@ unsigned reasons_active(const struct gpu *g, char *out)
 	unsigned long long mask = 0;
 	unsigned r = nvml.DeviceGetCurrentClocksThrottleReasons(g->d, &mask);
 	if (!r)
-		snprintf(out, TEXT, "0x%016llx", mask);
+		snprintf(out, TEXT, "0x%016llX", mask);
 	return r;
 }
 
@@ -139,7 +139,7 @@ unsigned reasons_supported(const struct gpu *g, char *out)
 	unsigned long long mask = 0;
 	unsigned r = nvml.DeviceGetSupportedClocksThrottleReasons(g->d, &mask);
 	if (!r)
-		snprintf(out, TEXT, "0x%016llx", mask);
+		snprintf(out, TEXT, "0x%016llX", mask);
 	return r;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FIELDS = 128 };
+enum { MAX_FIELDS = 320 };
 
 struct layout {
 	int csv, header, units;
@@ -44,6 +44,8 @@ static const char *missing(unsigned r)
 		return "[N/A]";
 	case NO_PERMISSION:
 		return "[Insufficient Permissions]";
+	case DEPRECATED:
+		return "[Requested functionality has been deprecated]";
 	case GPU_IS_LOST:
 		return "[GPU is lost]";
 	case NOT_FOUND:
@@ -72,7 +74,7 @@ static int known(const char *names, const struct field *out[MAX_FIELDS], int *n)
 		name += strspn(name, " ");
 		name[strcspn(name, " ")] = 0;
 		const struct field *f = field_named(name);
-		if (!f || !strncmp(name, "q.", 2) || *n == MAX_FIELDS) {
+		if (!f || !strncmp(name, "q.", 2) || !in_branch(name, machine.branch) || *n == MAX_FIELDS) {
 			printf("Field \"%s\" is not a valid field to query.\n\n", name);
 			code = BAD_ARGUMENT;
 		} else {
@@ -140,8 +142,11 @@ int csv_help(void)
 {
 	printf("List of valid properties to query for the switch \"--query-gpu\":\n");
 	for (const struct field *f = fields; f->name && strncmp(f->name, "q.", 2); f++) {
-		printf("\n\"%s\"", f->name);
-		if (f->alias && strcmp(f->alias, f->name))
+		int has = in_branch(f->name, machine.branch), other = f->alias && strcmp(f->alias, f->name) && in_branch(f->alias, machine.branch);
+		if (!has && !other)
+			continue;
+		printf("\n\"%s\"", has ? f->name : f->alias);
+		if (has && other)
 			printf(" or \"%s\"", f->alias);
 		printf("\n%s%s\n", *f->unit ? "In " : "", *f->unit ? f->unit : "A value without a unit.");
 	}

@@ -16,4 +16,7 @@ extern const struct field fields[];
 /* field_named returns the field of a name or an alias, or 0. */
 const struct field *field_named(const char *name);
 
+/* in_branch tells whether nvidia-smi of a branch takes a name. */
+int in_branch(const char *name, int branch);
+
 #endif
