@@ -37,3 +37,28 @@ func TestFieldsOfTheBranch(t *testing.T) {
 		}
 	}
 }
+
+// dmon and pmon print what NVIDIA's programs of these branches print on the same library.
+func TestMonitors(t *testing.T) {
+	for host, want := range map[string][2]string{
+		"dgx-a100": {"# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n" +
+			"    0     47     30     34      0      0      0      0      0      0   1215    210 \n",
+			"# gpu         pid  type    sm    mem    enc    dec    command\n# Idx           #   C/G     %      %      %      %    name\n    0          -     -      -      -      -      -    -              \n"},
+		"t4-server": {"# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk \n# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz \n" +
+			"    0      9     30      -      0      0      0      0      0      0    405    300 \n", ""},
+		"dgx-h100": {"", "# gpu         pid   type     sm    mem    enc    dec    jpg    ofa    command \n# Idx           #    C/G      %      %      %      %      %      %    name \n" +
+			"    0          -     -      -      -      -      -      -      -    -              \n"},
+	} {
+		r := newRig(t, profile(t, host), nvmlfake.Options{})
+		for i, program := range []string{"dmon", "pmon"} {
+			if out, code := r.run(program, "-c", "1", "-i", "0"); want[i] != "" && (code != 0 || out != want[i]) {
+				t.Errorf("%s: %s: %d\n%s\nwant\n%s", host, program, code, out, want[i])
+			}
+			for _, args := range [][]string{{"-c", "0"}, {"-c", "x"}, {"-d", "11"}, {"-s", "p"}, {"-c"}} {
+				if out, code := r.run(append([]string{program}, args...)...); code == 0 {
+					t.Errorf("%s %v: %s", program, args, out)
+				}
+			}
+		}
+	}
+}

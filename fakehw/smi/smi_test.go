@@ -141,7 +141,7 @@ func TestWhatIsWrongIsSaidAsTheRealProgramSaysIt(t *testing.T) {
 		{name: "no format", m: good, args: "--query-gpu=index", want: "\"--format=\" switch is missing.", code: 2, rest: true},
 		{name: "an unknown option", m: good, args: "--no-such", want: "Option \"--no-such\" is not recognized. Please run 'nvidia-smi -h' for help.\n\n", code: 2},
 		{name: "two commands", m: good, args: "-L -q", want: "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n", code: 2},
-		{name: "what is not modelled", m: good, args: "dmon", want: "nvidia-smi dmon is not modelled by this fake host\n", code: 3},
+		{name: "what is not modelled", m: good, args: "daemon", want: "nvidia-smi daemon is not modelled by this fake host\n", code: 3},
 		{name: "no processes", m: good, args: "--query-compute-apps=pid,used_memory --format=csv", want: "pid, used_gpu_memory [MiB]\n"},
 		{name: "without units", m: good, args: "-i 0 --query-gpu=memory.total,power.limit --format=csv,nounits", want: "memory.total, power.limit\n40960, 400.00\n"},
 		{name: "by bus address", m: good, args: "-i " + good.NVIDIAGPUs()[3].PCI.BDF.String() + " --query-gpu=index --format=csv,noheader", want: "3\n"},

@@ -50,7 +50,9 @@ int help(void)
 		printf("    %-5s %-24s%-10s%s\n", options[i].name[1] == '-' ? "" : options[i].name, options[i].full, options[i].value ? options[i].value : "", options[i].text);
 	printf("\n    mig   %-34s%s\n", "", "Multi Instance GPU management. \"nvidia-smi mig -h\" for more information.");
 	printf("    topo  %-34s%s\n", "-m", "How the GPUs reach each other.");
-	printf("    nvlink%-34s%s\n\n", " -s", "The NVLinks of each GPU and their speed.");
+	printf("    nvlink%-34s%s\n", " -s", "The NVLinks of each GPU and their speed.");
+	printf("    dmon  %-34s%s\n", "", "What the GPUs do, a line a second.");
+	printf("    pmon  %-34s%s\n\n", "", "What processes do, a line a second.");
 	return OK;
 }
 
@@ -168,7 +170,9 @@ static int subcommand(int argc, char **argv)
 		return topo(argc - 2, argv + 2);
 	if (!strcmp(argv[1], "nvlink"))
 		return nvlink(argc - 2, argv + 2);
-	static const char *const others[] = {"dmon", "daemon", "replay", "pmon", "stats", "clocks", "vgpu", "drain", "compute-policy",
+	if (!strcmp(argv[1], "dmon") || !strcmp(argv[1], "pmon"))
+		return monitor(*argv[1] == 'p', argc - 2, argv + 2);
+	static const char *const others[] = {"daemon", "replay", "stats", "clocks", "vgpu", "drain", "compute-policy",
 					     "boost-slider", "power-hint", "power-smoothing", "power-profiles", "conf-compute", "c2c", "encodersessions", 0};
 	for (int i = 0; others[i]; i++)
 		if (!strcmp(argv[1], others[i])) {

@@ -63,6 +63,7 @@ int query(const char *sections);
 int xml(void);
 int topo(int argc, char **argv);
 int nvlink(int argc, char **argv);
+int monitor(int processes, int argc, char **argv); /* dmon and pmon */
 int csv(const char *fields, const char *format);
 int csv_apps(const char *fields, const char *format);
 int csv_help(void);
