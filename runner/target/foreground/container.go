@@ -144,7 +144,7 @@ func (c *Container) Launch(ctx context.Context, cmd *exec.Cmd) error {
 	defer l.Close()
 	r, err := sandbox.Launch(ctx, cmd, l)
 	if errors.Is(err, sandbox.ErrEnded) {
-		if killed := r.Killed(); killed != nil {
+		if killed := r.Died(); killed != nil {
 			return errors.Join(killed, c.Program.Forget())
 		}
 		// What it made stays where it did not come to its own end.

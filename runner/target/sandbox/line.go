@@ -191,6 +191,15 @@ func (r *Run) Killed() error {
 	return r.Lost()
 }
 
+// Died is Killed of a start: a program that ended well, and before the container's first
+// process called, is one whose container was killed. lxc-start says nothing of that.
+func (r *Run) Died() error {
+	if <-r.ended; r.err == nil {
+		return &target.EndedError{Program: "the container's first process", How: "killed"}
+	}
+	return r.Killed()
+}
+
 // killed says that somebody killed the process that err is the end of.
 func killed(err error) bool {
 	ended, ok := errors.AsType[*exec.ExitError](err)
