@@ -213,7 +213,7 @@ func (s *stage) setUp(ctx context.Context, t *tree.Tree) (_ *set, err error) {
 	if !s.mknod {
 		dirs = deviceDirs(t)
 	}
-	on.missing, err = disk.WriteAt(ctx, t, on.fd, disk.Options{Mknod: s.mknod, Leave: dirs})
+	on.missing, err = disk.WriteAt(ctx, t, on.fd, disk.Options{Mknod: s.mknod, Leave: dirs, Only: readHere})
 	if err != nil {
 		return nil, err
 	}
@@ -308,4 +308,20 @@ func deviceDirs(t *tree.Tree) []string {
 func isDir(r host.Root, p string) bool {
 	info, err := r.Lstat(p)
 	return err == nil && info.Mode.IsDir()
+}
+
+// readHere leaves out what is written to disk for nobody: a program in a namespace looks
+// for GPUs and a driver's files, not for processors, modules and how devices sleep.
+func readHere(dir, name string, _ *tree.Entry) bool {
+	switch name {
+	case "power", "pci_bus", "infiniband", "ari_enabled", "broken_parity_status", "msi_bus", "d3cold_allowed", "dma_mask_bits", "consistent_dma_mask_bits", "local_cpus", "local_cpulist":
+		return !strings.HasPrefix(dir, "/sys/")
+	case "system":
+		return dir != "/sys/devices"
+	case "modules":
+		return dir != "/lib" && dir != "/usr/lib"
+	case "cpuinfo", "version", "config.gz":
+		return dir != "/proc"
+	}
+	return true
 }
