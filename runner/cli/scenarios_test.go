@@ -95,7 +95,7 @@ func tellable(v scenarios.Variant) bool {
 				return false
 			}
 		}
-		if c.VM || first == nil {
+		if c.VM || first == nil || len(c.Config)+len(c.Profiles) > 0 {
 			return false
 		}
 	}
