@@ -116,8 +116,8 @@ func oldest(t *testing.T, tree string) {
 		}
 		return nil
 	})
-	if err != nil || seen != 9 {
-		t.Errorf("%d programs and libraries were seen, %v; want 9", seen, err)
+	if err != nil || seen != 10 {
+		t.Errorf("%d programs and libraries were seen, %v; want 10", seen, err)
 	}
 }
 
