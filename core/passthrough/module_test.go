@@ -1,13 +1,13 @@
 package passthrough_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpurig/fixtures/ownmodule"
 )
 
 // modules are what a program gets that plans with this package, and nothing else of
@@ -25,51 +25,14 @@ var harness = regexp.MustCompile(`^(testing|gpurig/(fakehw|runner|scenarios|repo
 // A container manager in a module of its own builds with this package and runs, and
 // what it takes with it is counted.
 func TestAModuleOfItsOwnBuildsWithThisPackageAlone(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no go command")
-	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/manager")); err != nil {
-		t.Fatal(err)
-	}
-	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The versions are ours, so that the module cache has them.
-	mod := strings.Replace(string(ours), "module gpurig", "module example.com/manager", 1) +
-		"\nrequire gpurig v0.0.0\n\nreplace gpurig => " + root + "\n"
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"go.mod": []byte(mod), "go.sum": sum} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := func(name string, args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod -trimpath", "GOPROXY=off", "GOWORK=off", "GOTOOLCHAIN=local")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
+	m := ownmodule.Copy(t, "testdata/manager", "../..")
 	var got []string
-	for line := range strings.Lines(run("go", "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{end}}", ".")) {
+	for line := range strings.Lines(m.Run("go", "list", "-deps", "-f", "{{.ImportPath}} {{with .Module}}{{.Path}}{{end}}", ".")) {
 		pkg, module, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if harness.MatchString(pkg) {
 			t.Errorf("a program that plans takes %s with it", pkg)
 		}
-		if module != "" && module != "example.com/manager" {
+		if module != "" && module != ownmodule.Name {
 			got = append(got, module)
 		}
 	}
@@ -77,8 +40,8 @@ func TestAModuleOfItsOwnBuildsWithThisPackageAlone(t *testing.T) {
 	if got = slices.Compact(got); !slices.Equal(got, modules) {
 		t.Errorf("the build takes %d modules:\n%s\nwant %d:\n%s", len(got), strings.Join(got, "\n"), len(modules), strings.Join(modules, "\n"))
 	}
-	run("go", "build", "-o", "manager", ".")
-	if out := run(filepath.Join(dir, "manager"), "no-name="); out != "refused at request\n" {
+	m.Run("go", "build", "-o", "manager", ".")
+	if out := m.Run(filepath.Join(m.Dir, "manager"), "no-name="); out != "refused at request\n" {
 		t.Errorf("the program says %q", out)
 	}
 }
