@@ -58,16 +58,6 @@ func (r *Root) symlink(p, text string) (Result, error) {
 	case err != unix.ENOENT:
 		return res, explain("readlink", p, err)
 	}
-	if res.Change == Made {
-		err := r.changing(dir, func() error { return unix.Symlinkat(text, dir, name) })
-		if err == nil {
-			r.unsynced[path.Dir(p)] = true
-			return res, explain("symlink", p, r.adopt(dir, name, unix.S_IFLNK))
-		}
-		if err != unix.EEXIST { // made by somebody else since
-			return res, explain("symlink", p, err)
-		}
-	}
 	temp := r.tempName()
 	err = r.changing(dir, func() error { return unix.Symlinkat(text, dir, temp) })
 	if err == nil {
