@@ -172,7 +172,8 @@ func restoreMIG(g *host.GPU, was host.GPU) {
 	}
 }
 
-// restoreDRM gives g its card and render number again, if they are free.
+// restoreDRM gives g its card and render number again, if they are free, and those of
+// its partitions: the board keeps its mode.
 func restoreDRM(m *host.Model, g *host.GPU, was host.GPU) {
 	p, ok := productOf(*g)
 	if !ok {
@@ -183,6 +184,18 @@ func restoreDRM(m *host.Model, g *host.GPU, was host.GPU) {
 	}
 	if was.Render >= 0 && p.Render && !slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return o.Render == was.Render }) {
 		g.Render = was.Render
+	}
+	for _, part := range was.Partitions {
+		taken := func(is func(host.Partition) bool) bool {
+			return slices.ContainsFunc(m.GPUs, func(o host.GPU) bool { return slices.ContainsFunc(drmDevices(o), is) })
+		}
+		if taken(func(o host.Partition) bool { return o.Card == part.Card }) {
+			part.Card = -1
+		}
+		if taken(func(o host.Partition) bool { return o.Render == part.Render }) {
+			part.Render = -1
+		}
+		g.Partitions = append(g.Partitions, part)
 	}
 }
 

@@ -116,8 +116,12 @@ func numberDRM(m *host.Model, g *host.GPU, p catalog.Product) {
 		g.Render = free(128, render)
 	}
 	for i := range g.Partitions {
-		g.Partitions[i].Card = free(0, card)
-		g.Partitions[i].Render = free(128, render)
+		if part := &g.Partitions[i]; part.Card < 0 {
+			part.Card = free(0, card)
+		}
+		if part := &g.Partitions[i]; part.Render < 0 {
+			part.Render = free(128, render)
+		}
 	}
 }
 

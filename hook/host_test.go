@@ -65,8 +65,8 @@ var tricks = []trick{
 		libs: map[string]string{"/usr/local/lib/p.so": "libcuda.so.1"}, stays: `takes "/usr/local/bin/../lib/p.so" by ld.so.preload`},
 	{name: "A58 a library that is in every program, for some processors", conf: include, lines: []string{"file etc/ld.so.preload /opt/$PLATFORM/p.so\n"},
 		libs: map[string]string{"/opt/haswell/p.so": "libcuda.so.1"}, stays: `takes "/opt/haswell/p.so" by ld.so.preload`},
-	{name: "A58 in every program of a folder is the host's own", has: true, conf: include, lines: []string{"dir usr/bin", "file etc/ld.so.preload $ORIGIN/../../opt/gpu/lib/libcuda.so.550.1\n"}},
-	{name: "A58 in every program of a folder is another library", conf: include, lines: []string{"dir usr/bin", "file etc/ld.so.preload $ORIGIN/../lib/p.so\n"}, libs: map[string]string{"/usr/lib/p.so": "libp.so"}},
+	{name: "in every program of a folder is the host's own", has: true, conf: include, lines: []string{"dir usr/bin", "file etc/ld.so.preload $ORIGIN/../../opt/gpu/lib/libcuda.so.550.1\n"}},
+	{name: "in every program of a folder is another library", conf: include, lines: []string{"dir usr/bin", "file etc/ld.so.preload $ORIGIN/../lib/p.so\n"}, libs: map[string]string{"/usr/lib/p.so": "libp.so"}},
 }
 
 func (c trick) stand(t *testing.T) *stand {

@@ -13,7 +13,7 @@ import (
 // A memory is what a machine knows and host.Model does not say: what its kernel
 // keeps without showing it, and what boards keep when no driver holds them.
 type memory struct {
-	boards  map[pci.BDF]host.GPU // each GPU as NVIDIA's driver last knew it
+	boards  map[pci.BDF]host.GPU // each GPU as NVIDIA's driver last knew it, and those that amdgpu has in partitions
 	order   []string             // in which NVML numbers GPUs: their addresses or platform names
 	numbers map[number]bool      // that GPUs have had
 	ids     map[string][]dynID   // by driver, as new_id has got them
@@ -62,7 +62,7 @@ func (m *memory) learn(now host.Model) {
 				m.numbers[x] = true
 			}
 		}
-		if g.PCI != nil && g.PCI.Driver == "nvidia" {
+		if g.PCI != nil && (g.PCI.Driver == "nvidia" || len(g.Partitions) > 0) {
 			m.boards[g.PCI.BDF] = g
 		}
 	}

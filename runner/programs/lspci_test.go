@@ -125,13 +125,13 @@ func TestLspciFollowsTheConfigSpace(t *testing.T) {
 				if !maps.Equal(got, want) {
 					t.Errorf("%s: regions %v, want %v:\n%s", bdf, got, want, text)
 				}
-				for _, bad := range []string{"<chain", "<access denied>", "<?>", "Unknown header type", "[virtual]", "!!!"} {
+				for _, bad := range []string{"<chain", "<access denied>", "] #", "Unknown header type", "[virtual]", "!!!"} {
 					if strings.Contains(text, bad) {
 						t.Errorf("%s: lspci says %q:\n%s", bdf, bad, text)
 					}
 				}
-				for _, c := range []string{"Power Management version", "MSI: ", "Express ", "[100 v"} {
-					if f.ID.Vendor == 0x10de && !strings.Contains(text, c) {
+				for _, c := range []string{"Power Management version", "MSI(-X)?: ", "Express ", "\\[100 v"} {
+					if f.ID.Vendor == 0x10de && !regexp.MustCompile(c).MatchString(text) {
 						t.Errorf("%s: no capability %q:\n%s", bdf, c, text)
 					}
 				}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	diff "github.com/google/go-cmp/cmp"
-	"golang.org/x/sys/unix"
 
 	"gpurig/core/device"
 	"gpurig/core/host"
@@ -90,7 +89,7 @@ func cardOf(t *testing.T, m host.Model, g host.GPU) lxdapi.Card {
 			Brand: brand, Model: g.Name, CardName: fmt.Sprintf("nvidia%d", g.Minor), CardDevice: fmt.Sprintf("195:%d", g.Minor),
 		}
 	} else {
-		c.DriverVersion = kernelRelease(t)
+		c.DriverVersion = m.Kernel // of a module that has no version of its own
 	}
 	if node := fmt.Sprintf("/dev/dri/card%d", g.Card); hasNode(m, node) {
 		c.DRM = &lxdapi.DRM{
@@ -110,22 +109,10 @@ func hasNode(m host.Model, path string) bool {
 	return slices.ContainsFunc(m.Nodes, func(n device.Node) bool { return n.Path == path })
 }
 
-// kernelRelease is uname's, which nothing but another kernel can change: LXD takes
-// it for the version of a driver whose module has none.
-func kernelRelease(t *testing.T) string {
-	t.Helper()
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		t.Fatal(err)
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
-
 // platform is what LXD says of a GPU of the SoC: it has no PCI address, and no
 // section of NVIDIA's, whatever drives it.
-func platform(t *testing.T, driver string, id int) lxdapi.Card {
-	t.Helper()
-	return lxdapi.Card{Driver: driver, DriverVersion: kernelRelease(t), DRM: &lxdapi.DRM{
+func platform(m host.Model, driver string, id int) lxdapi.Card {
+	return lxdapi.Card{Driver: driver, DriverVersion: m.Kernel, DRM: &lxdapi.DRM{
 		ID: id, CardName: fmt.Sprintf("card%d", id), CardDevice: fmt.Sprintf("226:%d", id),
 		RenderName: fmt.Sprintf("renderD%d", 128+id), RenderDevice: fmt.Sprintf("226:%d", 128+id),
 	}}
@@ -134,13 +121,13 @@ func platform(t *testing.T, driver string, id int) lxdapi.Card {
 // The resource list of the LXD daemon has each GPU of the machine, its ids,
 // driver, nodes and what NVIDIA's driver tells, and no other.
 func TestLXDListsTheGPUs(t *testing.T) {
-	orin := func(t *testing.T) lxdapi.Cards {
-		return lxdapi.Cards{"card0": platform(t, "tegra-host1x", 0), "card1": platform(t, "tegra-display", 1)}
+	orin := func(m host.Model) lxdapi.Cards {
+		return lxdapi.Cards{"card0": platform(m, "tegra-host1x", 0), "card1": platform(m, "tegra-display", 1)}
 	}
 	for name, c := range map[string]struct {
 		vendor, product string // of the GPU at this address
 		at              string
-		besides         func(t *testing.T) lxdapi.Cards // what is no GPU with a PCI address
+		besides         func(m host.Model) lxdapi.Cards // what is no GPU with a PCI address
 	}{
 		"dgx-a100":        {"NVIDIA Corporation", "GA100 [A100 SXM4 40GB]", "0000:07:00.0", nil},
 		"a100-mig-2g-3g":  {"NVIDIA Corporation", "GA100 [A100 PCIe 40GB]", "0000:65:00.0", nil},
@@ -155,11 +142,10 @@ func TestLXDListsTheGPUs(t *testing.T) {
 			if g := got[c.at]; g.Vendor != c.vendor || g.Product != c.product {
 				t.Errorf("%s is %q %q, want %q %q", c.at, g.Vendor, g.Product, c.vendor, c.product)
 			}
-			want := lxdapi.Cards{}
+			want, m := lxdapi.Cards{}, model(t, name)
 			if c.besides != nil {
-				want = c.besides(t)
+				want = c.besides(m)
 			}
-			m := model(t, name)
 			for _, g := range m.GPUs {
 				if g.PCI != nil {
 					want[g.PCI.BDF.String()] = cardOf(t, m, g)

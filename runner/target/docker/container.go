@@ -245,7 +245,7 @@ func answer(err error) error {
 //
 // Reference: grpc-go internal/transport and containerd/ttrpc client.go
 func below(text string) bool {
-	return slices.ContainsFunc([]string{"connection error: desc = ", "error reading from server: EOF", "transport is closing", "did not receive an exit event", "ttrpc: closed", "containerd.sock: connect: "},
+	return slices.ContainsFunc([]string{"connection error: desc = ", "error reading from server: EOF", "transport is closing", "did not receive an exit event", "ttrpc: closed", "connection closed: unavailable", "containerd.sock: connect: "},
 		func(s string) bool { return strings.Contains(text, s) })
 }
 
