@@ -189,9 +189,8 @@ func isBaseVar(v string) bool {
 func isEntered(m MountLine) bool {
 	switch m.Type {
 	case "fuse.gpurig":
-		name, file := strings.CutPrefix(m.Root, "/proc.")
-		return m.Target == "/sys" && m.Root == "/sys" || m.Target == "/proc/driver" && m.Root == "/driver" ||
-			file && m.Target == "/proc/"+strings.ReplaceAll(name, ".", "/")
+		file := strings.HasPrefix(m.Target, "/proc/") && m.Root == "/"+strings.ReplaceAll(m.Target[1:], "/", ".")
+		return m.Target == "/sys" && m.Root == "/sys" || m.Target == "/proc/driver" && m.Root == "/driver" || file
 	case "tmpfs":
 		return m.Target == "/proc/driver/.gpurig"
 	case "sysfs":

@@ -13,6 +13,7 @@ func TestMountsOfAnEnteredMachine(t *testing.T) {
 		{MountLine{Root: "/driver", Target: "/proc/driver", Type: "fuse.gpurig"}, true},
 		{MountLine{Root: "/annex/0/gpurig", Target: "/proc/driver/.gpurig", Type: "tmpfs"}, true},
 		{MountLine{Root: "/proc.sys.kernel.osrelease", Target: "/proc/sys/kernel/osrelease", Type: "fuse.gpurig"}, true},
+		{MountLine{Root: "/proc.config.gz", Target: "/proc/config.gz", Type: "fuse.gpurig"}, true},
 		{MountLine{Root: "/class/net", Target: "/sys/class/net", Type: "sysfs"}, true},
 		{MountLine{Root: "/driver/nvidia/gpus/0000:00:1e.0", Target: "/proc/driver/nvidia/gpus/0000:00:1e.0", Type: "fuse.gpurig"}, false},
 		{MountLine{Root: "/driver/nvidia", Target: "/proc/driver", Type: "fuse.gpurig"}, false},
