@@ -214,9 +214,10 @@ naive: ## the negative control: the attack tests fail with a naive hook and tran
 mutants: ## put small mistakes into the product, one at a time: the simulated scenarios catch them
 	GPURIG_MUTANTS=all $(GO) test -count=1 -v -timeout 60m -run '^TestMutants$$' ./packaging | grep -v '^=== '
 
-faults: build ## every error at every system call of the hook, and more restarts than CI has
+faults: build ## every error at every system call of the hook, every helper of a target killed at every step, and more restarts than CI has
 	@packaging/need.sh lxc
 	GPURIG_REQUIRE_LXC=1 GPURIG_FAULTS=1 $(GO) test -count=1 -timeout 60m -run 'F[0-9]|Killed|LXCStopped' ./hook
+	GPURIG_FAULTS=1 $(GO) test -count=1 -timeout 60m -run KilledHelpers ./runner/target/...
 
 races: ## exchange directories under 100,000 operations of each kind
 	d=$$(mktemp -d -p /dev/shm 2>/dev/null || mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
