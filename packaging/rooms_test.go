@@ -52,15 +52,15 @@ var rooms = []struct {
 	{"core/emit/pve", []string{"core/plan", "core/hookspec", "core/emit/lxc"}},
 	{"core/emit/oci", []string{"core/place", "core/plan", "core/hookspec", "github.com/opencontainers/runtime-spec/specs-go"}},
 	{"core/emit/lxd", []string{"core/place", "core/plan", "core/hookspec", "core/emit/lxc"}},
-	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	// What has the host's rights and plans: it changes a root by the hook's ways alone.
-	{"containercli", []string{"core/device", "core/refuse", "core/show", "core/host", "core/hookspec", "core/legacy", "core/passthrough", "core/place", "core/plan", "core/policy/policyfile", "hook/inroot", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
+	{"hook/containercli", []string{"core/device", "core/refuse", "core/show", "core/host", "core/hookspec", "core/legacy", "core/passthrough", "core/place", "core/plan", "core/policy/policyfile", "hook/inroot", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
+	{"hook", []string{"hook", "core/hookspec", "core/ldcache", "core/elf", "golang.org/x/sys/unix"}},
 	{"fakehw", []string{"fakehw", "fixtures/hosts", "fixtures/records", "core/host", "core/cdi/nvidia", "core/elf", "core/ldcache", "core/plan", "github.com/spf13/afero", "github.com/hanwen/go-fuse", "github.com/NVIDIA/go-nvml", "golang.org/x/sys/unix"}},
 	{"scenarios", []string{"core/host", "core/device", "core/pci", "core/policy", "core/strictdoc", "github.com/onsi/ginkgo/v2/types"}},
 	{"reports", []string{"core/show", "golang.org/x/term"}},
 	{"fixtures", []string{"core/show", "github.com/google/go-cmp"}},
 	{"cmd/cdi-hook", []string{"hook"}},
-	{"cmd/nvidia-container-cli", []string{"containercli"}},
+	{"cmd/nvidia-container-cli", []string{"hook/containercli"}},
 	{"cmd/gpurig-probe", []string{"core/show", "runner/observe", "runner/target/agent"}},
 	{"cmd/gpurig-smoke", []string{"runner/smoke"}},
 	{"cmd/gpurig-docker", []string{"runner/cli", "runner/target"}},
@@ -105,7 +105,7 @@ func TestJudgeRefuses(t *testing.T) {
 		{"runner/target/sim", "gpurig/hook"},
 		{"runner/cli", "gpurig/cmd/gpurig"},
 		{"core/emit/lxc", "testing"},
-		{"containercli", "gpurig/hook/stage"},
+		{"hook/containercli", "gpurig/hook/stage"},
 		{"reports", "gpurig/runner"},
 	} {
 		if judge(tc.pkg, tc.imp) == "" {

@@ -6,7 +6,7 @@ import (
 	"os"
 	"runtime"
 
-	"gpurig/containercli"
+	"gpurig/hook/containercli"
 )
 
 // The program enters a container's namespace: what /proc/self says is then about the
